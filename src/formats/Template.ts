@@ -32,10 +32,17 @@ export type Text = string | Jmespath.Shape
 
 export interface Template {
   /**
-   * For a digest, `group` is all of its events, oldest first, and `entry` the last. Throws `Unrenderable` if a value
-   * can't be rendered, and nothing else.
+   * For a digest, `group` is all of its events, oldest first, and `entry` the last. `alert` is called if the template
+   * needs it. Throws `Unrenderable` if a value can't be rendered, and nothing else.
    */
-  readonly render: (entry: Entry, group?: ReadonlyArray<Entry>) => string
+  readonly render: (entry: Entry, group?: ReadonlyArray<Entry>, alert?: () => Alert) => string
+}
+
+/** The alert that an event begins or ends, for sinks of alert APIs. */
+export interface Alert {
+  readonly key: string
+  readonly action: string
+  readonly summary: string
 }
 
 /** The source of a template's values. */
@@ -43,6 +50,7 @@ interface Source {
   readonly entry: Entry
   readonly group: ReadonlyArray<Entry>
   readonly envelope: () => unknown
+  readonly alert: () => Alert
 }
 
 type Field = (source: Source) => unknown
@@ -82,15 +90,25 @@ const digestFields: Readonly<Record<string, Field>> = {
   events: ({ group }) => list(group),
 }
 
-const fields: Readonly<Record<string, Field>> = { ...eventFields, ...digestFields }
+/** Fields of an alert. Only texts whose schema has the trait `ofAlert` may name them. */
+const alertFields: Readonly<Record<string, Field>> = {
+  key: ({ alert }) => alert().key,
+  action: ({ alert }) => alert().action,
+  summary: ({ alert }) => alert().summary,
+}
+
+const ofEvents: Readonly<Record<string, Field>> = { ...eventFields, ...digestFields }
+const fields: Readonly<Record<string, Field>> = { ...ofEvents, ...alertFields }
 
 /** The variables of expressions. `$events` are the envelopes of a digest. */
 const variables: Readonly<Record<string, Field>> = {
   ...fields,
   events: ({ group }) => group.map((entry) => lazyEnvelope(entry)() ?? null),
 }
+const allVariables: ReadonlySet<string> = new Set(Object.keys(variables))
+const eventVariables: ReadonlySet<string> = new Set(Object.keys(ofEvents))
 /** The names of the variables that an expression has. */
-export const variableNames: ReadonlySet<string> = new Set(Object.keys(variables))
+export const variableNames = (ofAlert = false): ReadonlySet<string> => (ofAlert ? allVariables : eventVariables)
 
 const placeholder = /\{\{([^{}]*)\}\}/g
 
@@ -116,18 +134,19 @@ const meant = (fields: Readonly<Record<string, Field>>, name: string): string | 
 }
 
 /** Says what is wrong with a template. Returns `undefined` if nothing is. */
-export const problem = (text: string): string | undefined => {
+export const problem = (text: string, ofAlert = false): string | undefined => {
+  const known = ofAlert ? fields : ofEvents
   for (const [whole, inside = ""] of text.matchAll(placeholder)) {
     const name = inside.trim()
-    if (isOneOf(fields, name)) continue
+    if (isOneOf(known, name)) continue
     const [, variable] =
       /^(?:env|secrets?|vars?)\.([A-Za-z_]\w*)$/i.exec(name) ?? /^([A-Z][A-Z0-9_]*)$/.exec(name) ?? []
     if (variable !== undefined) return `${whole} is no placeholder: a variable is written \${${variable}}`
     if (/[|()]|^#|^(?:if|else|end|range|with|for|each)\b/.test(name)) {
       return `${whole} is no placeholder: it has no functions, conditions or loops; an expression has: { "jmespath": "…" }`
     }
-    const near = meant(fields, name)
-    return `${whole} is no placeholder: ${near === undefined ? choice(fields) : `did you mean {{${near}}}?`}`
+    const near = meant(known, name)
+    return `${whole} is no placeholder: ${near === undefined ? choice(known) : `did you mean {{${near}}}?`}`
   }
   return /\{\{|\}\}/.test(text.replaceAll(placeholder, "")) ? "a {{ has no }} or the other way round" : undefined
 }
@@ -144,8 +163,8 @@ export const unfilled = (text: string): { readonly written: string; readonly fie
   for (const [, written = ""] of text.matchAll(/(?<![{$])\{([^{}]*)\}(?!\})/g)) {
     const name = written.trim()
     const plain = name.replace(/^(?:event\.|[$@]?\.)/, "")
-    if (isOneOf(fields, plain)) return { written: name, field: plain }
-    const field = plain === name && !plain.startsWith("data.") ? undefined : meant(fields, plain)
+    if (isOneOf(ofEvents, plain)) return { written: name, field: plain }
+    const field = plain === name && !plain.startsWith("data.") ? undefined : meant(ofEvents, plain)
     if (field !== undefined) return { written: name, field }
   }
   return undefined
@@ -211,7 +230,7 @@ type Maker<A> = (source: Source) => A
 
 /** The result of an expression, whose place in the config is `at`; `use` says as what. */
 const expression = ({ jmespath }: Jmespath.Shape, at: string, use: "text" | "key" | "json"): Maker<string> => {
-  const compiled = Jmespath.compile(jmespath, at, variableNames)
+  const compiled = Jmespath.compile(jmespath, at, allVariables)
   return (source) => compiled[use](source.envelope(), (name) => variables[name]?.(source))
 }
 
@@ -265,11 +284,14 @@ const compileValue = (value: unknown): Maker<unknown> => {
   return () => value
 }
 
+/** Used to try a template with a sample. */
+const noAlert: Alert = { key: "", action: "trigger", summary: "" }
+
 const template = (make: string | Maker<string>): Template => ({
   render:
     typeof make === "string"
       ? () => make
-      : (entry, group = [entry]) => make({ entry, group, envelope: lazyEnvelope(entry) }),
+      : (entry, group = [entry], alert = () => noAlert) => make({ entry, group, envelope: lazyEnvelope(entry), alert }),
 })
 
 /**
@@ -279,9 +301,12 @@ const template = (make: string | Maker<string>): Template => ({
 export const compile = (text: Text, place: Place = "text", at?: string): Template =>
   template(compileText(text, place, at))
 
-/** Compiles an expression, or a JSON value whose strings, not its keys, may hold placeholders; renders JSON. */
-export const compileBody = (value: unknown): Template => {
-  if (Jmespath.isShape(value)) return template(expression(value, "body.jmespath", "json"))
+/**
+ * Compiles an expression, or a JSON value whose strings, not its keys, may hold placeholders; renders JSON. `at` is its
+ * key in the config.
+ */
+export const compileBody = (value: unknown, at = "body"): Template => {
+  if (Jmespath.isShape(value)) return template(expression(value, `${at}.jmespath`, "json"))
   const make = compileValue(value)
   return template((source) => JSON.stringify(make(source)))
 }

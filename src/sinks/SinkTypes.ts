@@ -29,8 +29,11 @@ export const sinkTypes: typeof types = Object.fromEntries(
   Object.entries(types).toSorted(([one], [other]) => (one < other ? -1 : 1)),
 )
 
-/** Reports whether sinks of a type send alerts, which report events and don't carry them. */
-export const sendsAlerts = (type: string): boolean => sinkTypes[type]?.messages?.recoveries !== undefined
+/** Reports whether all sinks of a type send alerts, which report events and don't carry them. */
+export const sendsAlerts = (type: string): boolean => {
+  const messages = sinkTypes[type]?.messages
+  return messages !== undefined && messages.composes === undefined
+}
 
 /** If a URL may hold a secret, only its scheme and host are shown. */
 const textOf = (value: unknown): string => {

@@ -84,8 +84,8 @@ const found = ({ text, path }: Text, known?: ReadonlySet<string>): ReadonlyArray
 }
 
 /** Returns the findings on the expression of a body or a key. */
-export const shapeRules = ({ jmespath: text }: Jmespath.Shape, path: Path): ReadonlyArray<Finding> =>
-  found({ text, path: [...path, "jmespath"] }, Template.variableNames)
+export const shapeRules = ({ jmespath: text }: Jmespath.Shape, path: Path, ofAlert?: boolean): ReadonlyArray<Finding> =>
+  found({ text, path: [...path, "jmespath"] }, Template.variableNames(ofAlert))
 
 /** Returns the findings on the expression of a `where`, which has no variables. */
 export const conditionRules = (value: unknown, path: Path): ReadonlyArray<Finding> =>
@@ -178,7 +178,8 @@ const conditionSamples = (root: Fields): ReadonlyArray<Finding> =>
 export const sampleRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const all: Array<Finding> = [...conditionSamples(root)]
   visitSinks(root, types, (schema, value, path) => {
-    if (traitOf(schema, "template") !== true || !Jmespath.isShape(value) || shapeRules(value, path).length > 0) return
+    if (traitOf(schema, "template") !== true || !Jmespath.isShape(value)) return
+    if (shapeRules(value, path, traitOf(schema, "ofAlert")).length > 0) return
     const template = path.at(-1) === "body" ? Template.compileBody(value) : Template.compile(value)
     const entries = samplesOf(root, typesTo(String(path[1]), root))
     const byReason = Map.groupBy(entries, (entry) => nothingOf(template, entry))

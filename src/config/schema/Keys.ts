@@ -32,13 +32,17 @@ export const Shape = Schema.Struct({
 })
 
 /** The body that a sink with `"format": "template"` makes of an event. */
-export const body = Schema.optionalKey(
-  Schema.Union([Shape, Schema.Json]).annotate({
-    template: true,
-    description:
-      'For `format: template`: any JSON whose strings may hold placeholders, or `{ "jmespath": "…" }`, an expression that makes it',
-  }),
-)
+export const bodyKey = (more: More & { readonly description?: string } = {}) =>
+  Schema.optionalKey(
+    Schema.Union([Shape, Schema.Json]).annotate({
+      template: true,
+      description:
+        'For `format: template`: any JSON whose strings may hold placeholders, or `{ "jmespath": "…" }`, an expression that makes it',
+      ...more,
+    }),
+  )
+/** {@link bodyKey} of a sink without alerts. */
+export const body = bodyKey()
 
 /** Reports a `body` without its format, and the format without a `body`. */
 export const bodyProblem = ({

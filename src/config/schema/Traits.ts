@@ -14,6 +14,8 @@ export interface Traits {
   readonly shown?: boolean
   /** Its texts are templates over an event. */
   readonly template?: boolean
+  /** Its templates may also name the alert that the event begins or ends. */
+  readonly ofAlert?: boolean
   /** Its texts are patterns of event types. */
   readonly patterns?: boolean
   /** It is a file that nothing else may write to. */

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
 import { oneOf, secret, template, text, textOrShape } from "../../config/schema/Keys.ts"
-import { keys } from "../alerts/Alert.ts"
+import { keys } from "../alerts/AlertService.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
 

@@ -10,6 +10,7 @@ import { Clock, Duration, Effect, Redacted, type Scope } from "effect"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { drain } from "../../runtime/HttpTransport.ts"
+import * as Alert from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
 import { asOneMessage, type Entries } from "../Rendered.ts"
 import { keeper } from "../ServiceWords.ts"
@@ -17,7 +18,12 @@ import { type Failures, type Reason, type Sink, SinkError, type SinkType, sentWi
 import * as AccessTokens from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
 import { HttpConfig, isBatched, usualBatch } from "./HttpConfig.ts"
-import { batchOf, bearing, type Encoded, encoder, inHalves, payloadOf, preview, type Service } from "./HttpRequest.ts"
+import { bearing, type Encoded, inHalves, preview, requestsOf, type Service } from "./HttpRequest.ts"
+
+/** A request, and the server that it is for. */
+interface Addressed extends Encoded {
+  readonly receiver: HttpAnswer.Receiver
+}
 
 interface Answer {
   readonly response: Response
@@ -31,25 +37,29 @@ export const make = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const clock = yield* Clock.Clock
   const fetch = yield* HttpTransport.make(config.tls && (yield* Certificates.read(config.tls)))
-  const encoded = encoder(config, payloadOf(config, service?.body))
-  const encode = (entries: Entries) => encoded(batchOf(entries), clock.currentTimeMillisUnsafe())
   const keep = config.keepAnswers ? keeper([config, service?.secrets]) : undefined
   const tokens = config.oauth && (yield* AccessTokens.make(config.oauth, { keep }))
-  const { method } = config
-  const url = Redacted.value(config.url)
-  const address = new URL(Template.withoutPlaceholders(url))
-  const isTemplated = Template.hasPlaceholder(url)
-  const receiver: HttpAnswer.Receiver = {
-    name: `${method} ${address.origin}`,
-    origin: address.origin,
-    overrides: config.classify,
-    isTemplated,
-    ...(tokens !== undefined && { credentials: "oauth" }),
-    // The URL of an alert service is its credential.
-    ...(service !== undefined && { credentials: "url" }),
-    ...(keep !== undefined && { keep }),
-    ...(service !== undefined && { meaning: service.meaning }),
-  }
+  const requests = requestsOf(config, service, ({ config: { method, url, classify }, encode }) => {
+    const address = new URL(Template.withoutPlaceholders(Redacted.value(url)))
+    const isTemplated = Template.hasPlaceholder(Redacted.value(url))
+    const receiver: HttpAnswer.Receiver = {
+      name: `${method} ${address.origin}`,
+      origin: address.origin,
+      overrides: classify,
+      isTemplated,
+      ...(tokens !== undefined && { credentials: "oauth" }),
+      // The URL of an alert service is its credential.
+      ...(service !== undefined && { credentials: "url" }),
+      ...(keep !== undefined && { keep }),
+      ...(service !== undefined && { meaning: service.meaning }),
+    }
+    return {
+      receiver,
+      probed: isTemplated ? address.origin : address.href,
+      encode: (entries: Entries): Addressed => ({ ...encode(entries, clock.currentTimeMillisUnsafe()), receiver }),
+    }
+  })
+  const encode = (entries: Entries) => requests.of(entries).encode(entries)
 
   const request = async ({ url, init }: Pick<Encoded, "url" | "init">, abort: AbortController): Promise<Answer> => {
     const response = await fetch(url, init)
@@ -58,7 +68,7 @@ export const make = Effect.fnUntraced(function* (
 
   /** One request; an interruption aborts it. */
   const exchange = <A>(
-    { url, init }: Pick<Encoded, "url" | "init">,
+    { url, init, receiver }: Omit<Addressed, "bytes">,
     answered: (answer: Answer) => Effect.Effect<A, SinkError>,
   ): Effect.Effect<A, SinkError> =>
     Effect.callback((resume) => {
@@ -71,23 +81,23 @@ export const make = Effect.fnUntraced(function* (
     })
 
   const classify =
-    (sent: Uint8Array, token?: AccessTokens.Token) =>
+    ({ bytes, receiver }: Addressed, token?: AccessTokens.Token) =>
     ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
       const text = () => Buffer.concat(body).toString("utf8")
       const now = clock.currentTimeMillisUnsafe()
-      const reason = HttpAnswer.reasonOf(response, text, receiver, { now, token, body: sent })
+      const reason = HttpAnswer.reasonOf(response, text, receiver, { now, token, body: bytes })
       return reason === undefined ? Effect.succeed(sentWith(response.status)) : fail(reason)
     }
 
-  const deliver = (request: Encoded): Effect.Effect<Failures, SinkError> => {
-    if (tokens === undefined) return exchange(request, classify(request.bytes))
+  const deliver = (request: Addressed): Effect.Effect<Failures, SinkError> => {
+    if (tokens === undefined) return exchange(request, classify(request))
     const { current, after } = tokens
-    const by = (token: AccessTokens.Token, answered = classify(request.bytes, token)) =>
-      exchange(bearing(request, token), answered)
+    const by = (token: AccessTokens.Token, answered = classify(request, token)) =>
+      exchange({ ...request, ...bearing(request, token) }, answered)
     return Effect.flatMap(current, (token) =>
       by(token, (answer) =>
         // The token may have been revoked, or be too long. If the next token is refused too, a person must correct something.
-        renews.has(answer.response.status) ? Effect.flatMap(after(token), by) : classify(request.bytes, token)(answer),
+        renews.has(answer.response.status) ? Effect.flatMap(after(token), by) : classify(request, token)(answer),
       ),
     )
   }
@@ -98,10 +108,15 @@ export const make = Effect.fnUntraced(function* (
     // Any answer shows that the receiver can be reached. Many refuse HEAD.
     check: Effect.andThen(
       tokens?.current ?? Effect.void,
-      exchange({ url: isTemplated ? address.origin : address.href, init: probe }, ({ response }) => {
-        const reason = HttpAnswer.ofProxy(response, receiver)
-        return reason === undefined ? Effect.void : fail(reason)
-      }),
+      Effect.forEach(
+        new Map([requests.trigger, requests.resolve].map((one) => [one.probed, one.receiver])),
+        ([url, receiver]) =>
+          exchange({ url, init: probe, receiver }, ({ response }) => {
+            const reason = HttpAnswer.ofProxy(response, receiver)
+            return reason === undefined ? Effect.void : fail(reason)
+          }),
+        { discard: true },
+      ),
     ),
   }
 })
@@ -123,7 +138,18 @@ export const Http: SinkType<HttpConfig> = {
   config: HttpConfig,
   libraries: ["oauth4webapi"],
   concurrency: 64,
-  messages: { composes: ({ format }) => format === "template", with: '"format": "template"' },
+  messages: {
+    composes: ({ format }) => format === "template",
+    with: '"format": "template"',
+    recoveries: {
+      askedBy: "resolve",
+      ownKey: "dedupKey",
+      key: ({ resolve, ...alert }) =>
+        resolve === undefined ? undefined : Alert.keyOf({ ...alert, objectId: Alert.usualObjectId }),
+    },
+    // The events of a digest are one alert.
+    ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
+  },
   open: (config) => make(config),
   preview: (config, batch) => preview(config, batch),
   isBatched,

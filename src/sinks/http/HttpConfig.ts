@@ -1,8 +1,17 @@
 /** The config of an HTTP sink; alert services share some of its keys. */
 import { Effect, Redacted, Schema } from "effect"
-import { batchFields as batch, body, bodyProblem, flag, headerName, oneOf } from "../../config/schema/Keys.ts"
+import {
+  batchFields as batch,
+  bodyKey,
+  bodyProblem,
+  flag,
+  headerName,
+  oneOf,
+  template,
+} from "../../config/schema/Keys.ts"
 import type { OtherNames } from "../../config/schema/Traits.ts"
 import * as Template from "../../formats/Template.ts"
+import type { Action } from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
 import { SignatureConfig } from "../Signing.ts"
 import { OAuthConfig } from "./AccessTokens.ts"
@@ -17,6 +26,9 @@ const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
 interface Whole {
   readonly format: string
   readonly body?: unknown
+  readonly trigger?: ActionConfig
+  readonly resolve?: ActionConfig
+  readonly dedupKey?: string
   readonly mode?: string
   readonly batch?: unknown
   readonly url: Redacted.Redacted<string>
@@ -40,6 +52,46 @@ const batchProblem = (config: Whole): Schema.FilterIssue | undefined => {
   if (isFilled(config.url)) return { path: ["url"], issue }
   const header = Object.entries(config.headers).find(([, value]) => isFilled(value))
   return header === undefined ? undefined : { path: ["headers", header[0]], issue }
+}
+
+const methods = ["POST", "PUT", "PATCH"] as const
+const classify = (description: string) =>
+  Schema.Record(Schema.String, Schema.Literals(verdicts))
+    .annotate({ description })
+    .check(
+      Schema.makeFilter((verdicts: Readonly<Record<string, unknown>>) =>
+        Object.keys(verdicts)
+          .filter((key) => !HttpAnswer.isStatus(key))
+          .map((key) => ({
+            path: [key],
+            issue: 'this is no status: write one such as "409", or a class such as "4xx"',
+          })),
+      ),
+    )
+
+const ActionConfig = Schema.Struct({
+  url: Schema.optionalKey(
+    url({
+      description: "Its own address; path and query may hold placeholders",
+      examples: ["https://example.com/alerts/{{key}}/close"],
+    }),
+  ),
+  method: Schema.optionalKey(Schema.Literals(methods).annotate({ description: "Its own method", shown: true })),
+  body: bodyKey({ ofAlert: true, description: "Its own body" }),
+  classify: Schema.optionalKey(classify("Meanings of its answers, in addition to the sink's `classify`")),
+})
+type ActionConfig = typeof ActionConfig.Type
+
+/** Reports a key of alerts without its format, and a `resolve` without a body. */
+const alertProblem = ({ format, body, trigger, resolve, dedupKey }: Whole): Schema.FilterIssue | undefined => {
+  const key = Object.entries({ trigger, resolve, dedupKey }).find(([, value]) => value !== undefined)?.[0]
+  if (format !== "template") {
+    return key && { path: [key], issue: `"${key}" is for alerts, which need "format": "template"` }
+  }
+  const isLacking = body === undefined && trigger?.body !== undefined && resolve !== undefined
+  return isLacking && resolve.body === undefined
+    ? { path: ["resolve", "body"], issue: 'it needs a "body": its own, or one beside "resolve" for both actions' }
+    : undefined
 }
 
 const BatchConfig = Schema.Struct(batch("Events in a request at most", 100))
@@ -72,12 +124,12 @@ export const HttpConfig = Schema.Struct({
     description: "Address that receives the events; path and query may hold placeholders",
     examples: ["https://example.com/hooks", "https://example.com/{{resource}}/{{id}}"],
   }),
-  method: oneOf("The request's method", ["POST", "PUT", "PATCH"], "POST"),
+  method: oneOf("The request's method", methods, "POST"),
   headers: Schema.Record(
     Schema.String,
     Schema.RedactedFromValue(
       // Not escaped, unlike a placeholder's value: a credential must be sent as it is.
-      Schema.String.annotate({ template: true, shown: false }).check(
+      Schema.String.annotate({ template: true, ofAlert: true, shown: false }).check(
         Schema.isPattern(/^[\x20-\x7e]*$/, { message: "a header holds visible ASCII only, and no line break" }),
       ),
     ),
@@ -108,7 +160,21 @@ export const HttpConfig = Schema.Struct({
   batch: Schema.optionalKey(
     BatchConfig.annotate({ description: "How batches fill, for `json`, `ndjson` and batched CloudEvents" }),
   ),
-  body,
+  body: bodyKey({ ofAlert: true }),
+  trigger: Schema.optionalKey(
+    ActionConfig.annotate({
+      description: "The request that opens an alert, for `format: template`; the sink's own keys are its defaults",
+    }),
+  ),
+  resolve: Schema.optionalKey(
+    ActionConfig.annotate({
+      description:
+        "The request that ends an alert, for `format: template`; the sink's own keys are its defaults. With it the sink also gets recoveries, such as `connected_account.reconnected`",
+    }),
+  ),
+  dedupKey: Schema.optionalKey(
+    template("The alert's key, `{{key}}`; may hold placeholders. By default the type, the account and the object"),
+  ),
   forward: Schema.Struct({
     signature: headerName("Carries the sender's signature", "x-service-signature"),
     webhookId: headerName("Carries the sender's webhook id", "x-service-webhook-id"),
@@ -117,21 +183,9 @@ export const HttpConfig = Schema.Struct({
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   oauth: Schema.optionalKey(OAuthConfig),
   sign: Schema.optionalKey(SignatureConfig),
-  classify: Schema.Record(Schema.String, Schema.Literals(verdicts))
-    .annotate({
-      description: 'Meaning of an answer, by status or class, if it differs from the default: `{ "409": "delivered" }`',
-    })
-    .check(
-      Schema.makeFilter((verdicts: Readonly<Record<string, unknown>>) =>
-        Object.keys(verdicts)
-          .filter((key) => !HttpAnswer.isStatus(key))
-          .map((key) => ({
-            path: [key],
-            issue: 'this is no status: write one such as "409", or a class such as "4xx"',
-          })),
-      ),
-    )
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  classify: classify(
+    'Meaning of an answer, by status or class, if it differs from the default: `{ "409": "delivered" }`',
+  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   keepAnswers: flag(
     "Whether a failed attempt keeps the first 2 KiB of the answer's text, for `dlq show` and `explain --reveal`",
     true,
@@ -142,7 +196,7 @@ export const HttpConfig = Schema.Struct({
   .check(
     Schema.makeFilter((config: Whole) => {
       const { format, mode, headers, oauth } = config
-      const ofBody = bodyProblem(config)
+      const ofBody = alertProblem(config) ?? bodyProblem({ format, body: config.body ?? config.trigger?.body })
       if (ofBody !== undefined) return ofBody
       if (format !== "cloudevents" && mode !== undefined) {
         return { path: ["mode"], issue: 'a "mode" needs "format": "cloudevents"' }
@@ -153,3 +207,15 @@ export const HttpConfig = Schema.Struct({
     }),
   )
 export type HttpConfig = typeof HttpConfig.Type
+
+/** Statuses that say that an alert's own address has no alert. */
+const noAlert = { "404": "delivered", "410": "delivered" } as const
+
+/** Returns the config of the requests of an action: its own keys, and the sink's for the rest. */
+export const ofAction = (config: HttpConfig, action: Action): HttpConfig => {
+  const given = config[action]
+  if (given === undefined) return config
+  const { classify, ...own } = given
+  const isOfAlert = action === "resolve" && Template.hasPlaceholder(Redacted.value(own.url ?? config.url))
+  return { ...config, ...own, classify: { ...(isOfAlert && noAlert), ...config.classify, ...classify } }
+}

@@ -12,11 +12,12 @@ import * as CloudEvents from "../../formats/CloudEvents.ts"
 import { displayBytes, rawLine, rawObject } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
+import * as Alert from "../alerts/Alert.ts"
 import type { Entries } from "../Rendered.ts"
 import { previewed, signer } from "../Signing.ts"
 import { type Failures, isFinal, masked, type Preview, passed, type Sink, type SinkError } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
-import { type HttpConfig, isBatched } from "./HttpConfig.ts"
+import { type HttpConfig, isBatched, ofAction } from "./HttpConfig.ts"
 
 // Several events in one request: an array of CloudEvents or of the signed bodies, or one body per line. **Guarantee.**
 // If the receiver refuses a batch, its halves are sent, in their order, and so on. So only events that it refuses alone
@@ -96,22 +97,27 @@ export const bearing = ({ url, init, bytes }: Encoded, token: Redacted.Redacted<
 
 const utf8 = new TextEncoder()
 
-/** The parts that an alert service adds: the body, and the meaning of an answer. */
+/** The parts that an alert service adds: the alert of its events, the body, and the meaning of an answer. */
 export interface Service {
-  readonly body: Template.Template
+  readonly alertOf: (entries: Entries) => Alert.Alert
+  readonly body: (alert: Alert.Alert) => string
   readonly meaning: HttpAnswer.Meaning
   /** Parts of the body that are never shown. */
   readonly secrets?: unknown
 }
 
 type HeaderFields = Record<string, string>
-/** The events of one request, and the last of them. */
+/** The events of one request, the last of them, and their alert. */
 interface Batch {
   readonly entries: Entries
   readonly entry: Entry
+  readonly alert: () => Alert.Alert
 }
 
-export const batchOf = (entries: Entries): Batch => ({ entry: entries.at(-1) ?? entries[0], entries })
+const batchOf = (entries: Entries, alertOf: Service["alertOf"]): Batch => {
+  let alert: Alert.Alert | undefined
+  return { entry: entries.at(-1) ?? entries[0], entries, alert: () => (alert ??= alertOf(entries)) }
+}
 
 /** Makes the body of a request, and adds the headers that go with it. */
 type Payload = (batch: Batch, headers: HeaderFields) => Uint8Array
@@ -121,7 +127,8 @@ const identify = ({ event }: Entry, headers: HeaderFields): void => {
   if (event.type !== "") headers["x-relay-event-type"] = Template.escapeHeader(event.type)
 }
 
-export const payloadOf = (config: HttpConfig, preset?: Template.Template): Payload => {
+/** `at` is the key of the body in the config. */
+const payloadOf = (config: HttpConfig, at: string, service?: Service): Payload => {
   const { format, mode, body, forward } = config
   if (isBatched(config)) {
     const batched = bodyOf(config)
@@ -130,11 +137,12 @@ export const payloadOf = (config: HttpConfig, preset?: Template.Template): Paylo
       return batched.body(entries)
     }
   }
-  const template = preset ?? (format === "template" ? Template.compileBody(body) : undefined)
-  if (template !== undefined) {
-    return ({ entry, entries }, headers) => {
+  if (format === "template") {
+    const { render } = Template.compileBody(body, at)
+    const bodyOf = service?.body
+    return ({ entry, entries, alert }, headers) => {
       identify(entry, headers)
-      return utf8.encode(template.render(entry, entries))
+      return utf8.encode(bodyOf === undefined ? render(entry, entries, alert) : bodyOf(alert()))
     }
   }
   if (mode === "structured") {
@@ -155,7 +163,7 @@ export const payloadOf = (config: HttpConfig, preset?: Template.Template): Paylo
 }
 
 /** A request and its parts. */
-interface Rendered extends Encoded {
+export interface Rendered extends Encoded {
   readonly headers: HeaderFields
   /** These headers sign the body. */
   readonly signature: Readonly<HeaderFields>
@@ -164,7 +172,7 @@ interface Rendered extends Encoded {
 /** `now` is the time of the attempt, in epoch milliseconds. */
 type Encoder = (batch: Batch, now: number) => Rendered
 
-export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
+const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   const url = Template.compile(Redacted.value(config.url), "url")
   const sign = config.sign && signer(config.sign)
   const isBatch = isBatched(config)
@@ -177,7 +185,7 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
     else given[name.toLowerCase()] = text
   }
   return (batch, now) => {
-    const { entry, entries } = batch
+    const { entry, entries, alert } = batch
     const id = keyOf(entries)
     const headers: HeaderFields = {
       "content-type": "application/json",
@@ -193,9 +201,45 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
       for (const [name, value] of traceHeaders(entry.event)) headers[name] = value
     }
     Object.assign(headers, given)
-    for (const [name, value] of rendered) headers[name] = value.render(entry, entries)
+    for (const [name, value] of rendered) headers[name] = value.render(entry, entries, alert)
     const init = { method: config.method, headers, body: bytes }
-    return { url: url.render(entry, entries), headers, signature, bytes, init }
+    return { url: url.render(entry, entries, alert), headers, signature, bytes, init }
+  }
+}
+
+/** Makes the alert of a sink's events. */
+const alerting = ({ resolve, dedupKey }: HttpConfig): Service["alertOf"] => {
+  const alertOf = Alert.compile({
+    resolve: resolve !== undefined,
+    ...(dedupKey !== undefined && { dedupKey }),
+    objectId: Alert.usualObjectId,
+    details: {},
+  })
+  return (entries) => alertOf(Alert.groupOf(entries, resolve !== undefined))
+}
+
+/** The requests of a sink for an action of its alerts. */
+interface Requests {
+  /** The sink's config, with the action's own keys. */
+  readonly config: HttpConfig
+  readonly encode: (entries: Entries, now: number) => Rendered
+}
+
+/** Returns a function that finds the requests for events. A sink without `resolve` has one kind of requests. */
+export const requestsOf = <A>(config: HttpConfig, service: Service | undefined, use: (requests: Requests) => A) => {
+  const alertOf = service?.alertOf ?? alerting(config)
+  const of = (action: Alert.Action) => {
+    const own = ofAction(config, action)
+    const at = config[action]?.body === undefined ? "body" : `${action}.body`
+    const encode = encoder(own, payloadOf(own, at, service))
+    return use({ config: own, encode: (entries, now) => encode(batchOf(entries, alertOf), now) })
+  }
+  const trigger = of("trigger")
+  const resolve = config.resolve === undefined ? trigger : of("resolve")
+  return {
+    trigger,
+    resolve,
+    of: (entries: Entries) => (Alert.actionOf(entries, config.resolve !== undefined) === "resolve" ? resolve : trigger),
   }
 }
 
@@ -203,16 +247,17 @@ export const encoder = (config: HttpConfig, payload: Payload): Encoder => {
 export const preview = (
   config: HttpConfig,
   entries: ReadonlyArray<Entry>,
-  preset?: Template.Template,
+  service?: Service,
 ): ReadonlyArray<Preview> => {
   if (!Arr.isReadonlyArrayNonEmpty(entries)) return []
-  const { headers, signature, bytes } = encoder(config, payloadOf(config, preset))(batchOf(entries), 0)
+  const requests = requestsOf(config, service, (requests) => requests).of(entries)
+  const { headers, signature, bytes } = requests.encode(entries, 0)
   // These two don't depend on the event.
   const { "user-agent": _, "accept-encoding": __, ...telling } = headers
   const token = config.oauth === undefined ? {} : { authorization: `Bearer ${masked}` }
   return [
     {
-      method: config.method,
+      method: requests.config.method,
       headers: { ...telling, ...token, ...previewed(signature) },
       body: displayBytes(bytes),
     },

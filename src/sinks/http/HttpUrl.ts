@@ -38,7 +38,7 @@ const urlOf = (doc: Doc, isTemplate: boolean) =>
       ...doc,
       postsTo: true,
       target: "servers",
-      ...(isTemplate && { template: true }),
+      ...(isTemplate && { template: true, ofAlert: true }),
       shown: false,
     }).check(
       Schema.makeFilter((text: string) => problemOf(text, isTemplate), {

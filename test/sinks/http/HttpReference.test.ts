@@ -5,7 +5,7 @@ import { Redacted, Schema } from "effect"
 import type { Entry } from "../../../src/event/Entry.ts"
 import { type Receiver, reasonOf, type Verdict, verdicts } from "../../../src/sinks/http/HttpAnswer.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
-import { batchOf, bearing, encoder, payloadOf } from "../../../src/sinks/http/HttpRequest.ts"
+import { bearing, requestsOf } from "../../../src/sinks/http/HttpRequest.ts"
 import { entry } from "../samples.ts"
 
 const reference = readFileSync(new URL("../../../src/sinks/http/http.md", import.meta.url), "utf8")
@@ -94,8 +94,7 @@ describe("the reference's table of answers", () => {
 describe("the reference's table of headers", () => {
   const headersOf = (config: Partial<typeof HttpConfig.Encoded>, one: Entry): ReadonlyArray<string> => {
     const decoded = Schema.decodeUnknownSync(HttpConfig)({ url: "https://example.com", ...config })
-    const batch = batchOf([one])
-    return batch === undefined ? [] : Object.keys(encoder(decoded, payloadOf(decoded))(batch, 0).headers)
+    return Object.keys(requestsOf(decoded, undefined, ({ encode }) => encode([one], 0)).trigger.headers)
   }
 
   test("names exactly the headers that are sent", () => {

@@ -9,7 +9,8 @@
 import { Schema } from "effect"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import { type Alert, arrange, type Escape, fit, keys, otherNames, sinkType } from "../Alert.ts"
+import { type Alert, arrange, type Escape, fit } from "../Alert.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 
 const DiscordConfig = Schema.Struct({
   url: url({

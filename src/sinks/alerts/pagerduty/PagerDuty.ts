@@ -10,7 +10,8 @@ import { oneOf, secret, template, text } from "../../../config/schema/Keys.ts"
 import { hmacSha256 } from "../../../event/Signature.ts"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import { type Alert, arrange, clean, type Fact, fit, keys, otherNames, sinkType } from "../Alert.ts"
+import { type Alert, arrange, clean, type Fact, fit } from "../Alert.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 
 const enqueue = "https://events.pagerduty.com/v2/enqueue"
 

@@ -11,7 +11,8 @@
 import { Schema } from "effect"
 import type { Documented, Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import { type Alert, arrange, type Escape, type Fact, fit, keys, otherNames, sinkType } from "../Alert.ts"
+import { type Alert, arrange, type Escape, type Fact, fit } from "../Alert.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 
 const slacks = ["hooks.slack.com", "hooks.slack-gov.com"]
 

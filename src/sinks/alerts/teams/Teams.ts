@@ -7,7 +7,8 @@
 import { Schema } from "effect"
 import type { Documented, Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import { type Alert, arrange, type Fact, fit, keys, otherNames, sinkType } from "../Alert.ts"
+import { type Alert, arrange, type Fact, fit } from "../Alert.ts"
+import { keys, otherNames, sinkType } from "../AlertService.ts"
 
 const TeamsConfig = Schema.Struct({
   url: url({

@@ -63,7 +63,7 @@ const object = (random: Random): string => {
 
 const round = (random: Random): Found => {
   const jmespath = text(random)
-  const problem = Jmespath.problem(jmespath, Template.variableNames)
+  const problem = Jmespath.problem(jmespath, Template.variableNames(true))
   const json = object(random)
   const root = random.chance(0.5) ? Numbers.parse(json) : value(random)
   const { holds } = Jmespath.compile(jmespath, "where")
