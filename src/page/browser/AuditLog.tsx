@@ -1,7 +1,7 @@
 /** Shows who changed what: the operations of the audit log, newest first. */
 import type { AuditRecord } from "../../admin/api/RelayApi.ts"
 import { admin } from "./parts/AdminCalls.ts"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { useLoaded, Waiting } from "./parts/Loading.tsx"
 import { linkTo, place } from "./parts/Location.ts"
 import { Message, Moment, Nothing, Pill, Text } from "./parts/Shown.tsx"
 import { type Column, Pager, Table } from "./parts/Table.tsx"
@@ -39,12 +39,13 @@ const columns: ReadonlyArray<Column<AuditRecord>> = [
 
 export const AuditLog = () => {
   const { before = "" } = place.value.query
-  const { value, problem, isBusy } = useLoaded(before, () => admin.audit(before))
+  const page = useLoaded(before, () => admin.audit(before))
+  const { value, isBusy } = page
   return (
     <section aria-labelledby="audit">
       <h1 id="audit">Audit</h1>
       <p class="quiet">What was changed by the admin API, the command line or this page.</p>
-      <Problem of={problem} />
+      <Waiting of={page} />
       {value !== undefined && value.records.length > 0 && (
         <Table rows={value.records} keyOf={({ id }) => id} {...{ columns, isBusy }} />
       )}

@@ -8,9 +8,9 @@ import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { plain, relayCommand } from "../../formats/Texts.ts"
 import { changes, confirmDrop, confirmReplay } from "./parts/Actions.tsx"
-import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { admin } from "./parts/AdminCalls.ts"
 import { anyTime, Choice, Filters, TimeFields, TypeField, timesOf, useForm } from "./parts/Fields.tsx"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { useLatest, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { go, linkTo, place } from "./parts/Location.ts"
 import { say } from "./parts/Messages.ts"
 import { EventLink, Message, Moment, Name, Nothing, number, TypeName } from "./parts/Shown.tsx"
@@ -115,20 +115,23 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   // The list reloads when dead letters come and go, but not while some are selected.
   const known = useRef(all)
   if (chosen.size === 0 && before === "") known.current = all
-  const key = JSON.stringify([filter, before, known.current, changes.value])
-  const { value: letters, problem } = useLoaded(key, () => admin.deadLetters({ ...filter, types: type, before, limit }))
+  const question = JSON.stringify([filter, before])
+  const revision = `${known.current} ${changes.value}`
+  const list = useLoaded(question, () => admin.deadLetters({ ...filter, types: type, before, limit }), revision)
+  const letters = list.value
   // The choice belongs to the list
-  useEffect(() => setChosen(new Set()), [key])
+  useEffect(() => setChosen(new Set()), [question, revision])
   const to = (next: Readonly<Record<string, string>>) => linkTo("dead-letters", "", { ...query, ...next })
   const [first, ...rest] = chosen
   const selection: Selection = first === undefined ? filter : { ids: [first, ...rest] }
   const isFiltered = Object.keys(filter).length > 0
-  const ask = (question: typeof confirmReplay, what: string) => () => {
-    amountOf(selection).then(
-      (amount) => question(selection, amount, relayCommand("dlq", what, ...letterWords(selection))),
-      (error: unknown) => say(problemOf(error), true),
+  const latest = useLatest(question)
+  const ask = (confirm: typeof confirmReplay, what: string) => () =>
+    latest(
+      amountOf(selection),
+      (amount) => confirm(selection, amount, relayCommand("dlq", what, ...letterWords(selection))),
+      (problem) => say(problem, true),
     )
-  }
   const which = chosen.size > 0 ? `${number(chosen.size)} chosen` : isFiltered ? "all of these" : "all"
   const isEmpty = letters === undefined || letters.length === 0
   return (
@@ -139,7 +142,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
           label="Sink"
           value={sink}
           of={status.lanes.flatMap(({ name, deadLetters }) => (deadLetters > 0 || name === sink ? name : []))}
-          onChange={(next) => go(to({ sink: next }))}
+          onChange={(next) => go(to({ ...form, sink: next }))}
         />
         <TypeField {...field("type")} />
         <TimeFields field={field} />
@@ -152,7 +155,7 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
           Delete {which}…
         </button>
       </Filters>
-      <Problem of={problem} />
+      <Waiting of={list} />
       {sink === quarantine && (
         <p class="quiet">
           Deliveries that were signed and could not be routed. Fix the config, reload it, then replay them.

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks"
 import type { Event } from "../../admin/api/EventApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { sinksOf } from "./parts/Actions.tsx"
-import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { admin } from "./parts/AdminCalls.ts"
 import {
   anyEvent,
   Choice,
@@ -17,7 +17,7 @@ import {
   useForm,
   webhooksOf,
 } from "./parts/Fields.tsx"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { Problem, useLatest, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { go, linkTo, place } from "./parts/Location.ts"
 import { EventLink, Moment, Name, Nothing, number, TypeName } from "./parts/Shown.tsx"
 import { type Column, Pager, Table } from "./parts/Table.tsx"
@@ -82,9 +82,10 @@ const isNarrow = matchMedia("(max-width: 760px)").matches
 const IdSearch = () => {
   const [id, setId] = useState("")
   const [problem, setProblem] = useState("")
+  const latest = useLatest()
   const find = () => {
     setProblem("")
-    if (id.trim() !== "") linkOf(id.trim()).then(go, (error: unknown) => setProblem(problemOf(error)))
+    if (id.trim() !== "") latest(linkOf(id.trim()), go, setProblem)
   }
   return (
     <>
@@ -103,7 +104,7 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
   const { query } = place.value
   const { form, field } = useForm({ ...anyEvent, sink: "", deliveredAfter: "", attemptsOver: "", ...query })
   const { before = "" } = query
-  const { value, problem, isBusy, again } = useLoaded(JSON.stringify(query), () => {
+  const page = useLoaded(JSON.stringify(query), () => {
     const { deliveredAfter, type, ...filters } = query
     return admin.events({
       ...filters,
@@ -113,10 +114,11 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
       limit: isNarrow ? 20 : 50,
     })
   })
+  const { value, isBusy } = page
   const search = () => {
     const { before: _, ...rest } = { before: "", ...form }
     const next = linkTo("events", "", rest)
-    if (next === location.hash) again()
+    if (next === location.hash) page.again()
     else go(next)
   }
   return (
@@ -133,7 +135,7 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
           <button type="submit">Search</button>
         </Filters>
       </details>
-      <Problem of={problem} />
+      <Waiting of={page} />
       {value !== undefined && value.events.length > 0 && (
         <Table rows={value.events} keyOf={({ sequence }) => sequence} {...{ columns, isBusy }} kind="events" />
       )}

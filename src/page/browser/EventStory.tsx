@@ -11,7 +11,7 @@ import { AttemptTimeline } from "./AttemptTimeline.tsx"
 import { changes } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
 import { confirm } from "./parts/Confirm.tsx"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { useLoaded, Waiting } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { Block, Message, Moment, Nothing, number, Pill, Text, TypeName, shown as zoned } from "./parts/Shown.tsx"
 import { Verdicts } from "./RouteExplainer.tsx"
@@ -318,9 +318,8 @@ const Absent = ({ id, found: { kept, next } }: { readonly id: string; readonly f
 
 export const EventStory = ({ id }: { readonly id: string; readonly status: Status }) => {
   const [isRevealed, setRevealed] = useState(false)
-  const { value, problem, isBusy, again } = useLoaded(`${id} ${isRevealed} ${changes.value}`, () =>
-    admin.explain(id, isRevealed),
-  )
+  const story = useLoaded(`${id} ${isRevealed}`, () => admin.explain(id, isRevealed), `${changes.value}`)
+  const { value, isBusy, again } = story
   const events = value?.events ?? []
   const [first] = events
   return (
@@ -331,7 +330,7 @@ export const EventStory = ({ id }: { readonly id: string; readonly status: Statu
         </h1>
         <Actions {...{ id, events, isRevealed, again }} onReveal={setRevealed} />
       </div>
-      <Problem of={problem} />
+      <Waiting of={story} />
       {events.map((report) => (
         <Report key={report.sequence} report={report} />
       ))}

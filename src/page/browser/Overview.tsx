@@ -8,7 +8,7 @@ import { SinkActions, sinksOf } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
 import { Chart, Key, type Line, rates, spanShown } from "./parts/Chart.tsx"
 import { confirm } from "./parts/Confirm.tsx"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { useLoaded, Waiting } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { say } from "./parts/Messages.ts"
 import { history } from "./parts/RelayLink.ts"
@@ -323,8 +323,13 @@ const WebhookCard = ({ webhook, status }: { readonly webhook: Webhook | undefine
   )
 }
 
-const RouteCounts = () => {
-  const { value: routes = [], problem } = useLoaded("routes", admin.routes)
+/** Milliseconds after which the counts are read again. */
+const countedEvery = 10_000
+
+const RouteCounts = ({ status: { config, now } }: { readonly status: Status }) => {
+  const revision = `${config.loadedAt} ${Math.floor(now / countedEvery)}`
+  const list = useLoaded("routes", admin.routes, revision)
+  const { value: routes = [] } = list
   const most = Math.max(1, ...routes.map(({ count }) => count))
   return (
     <section aria-labelledby="routes">
@@ -334,7 +339,7 @@ const RouteCounts = () => {
           Explain a type
         </a>
       </h2>
-      <Problem of={problem} />
+      <Waiting of={list} />
       <ul class="bars">
         {routes.map((route) => {
           const { name, count, to } = route
@@ -472,7 +477,7 @@ export const Overview = ({ status }: { readonly status: Status }) => {
           {status.webhooks.length === 0 && <Nothing>The config has no webhook.</Nothing>}
         </section>
         <div>
-          <RouteCounts />
+          <RouteCounts status={status} />
           <Facts status={status} />
         </div>
       </div>

@@ -8,7 +8,7 @@ import { sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import { confirm, WhyReadOnly } from "./parts/Confirm.tsx"
 import { anyEvent, Choice, EventFields, Filters, TextField, timesOf, useForm, webhooksOf } from "./parts/Fields.tsx"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { Problem, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { place } from "./parts/Location.ts"
 import { connections, isReadOnly, status as latest } from "./parts/RelayLink.ts"
 import { Message, Moment, Nothing, number, Pill, Text, TypeName } from "./parts/Shown.tsx"
@@ -199,7 +199,7 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
       </Filters>
       <WhyReadOnly />
       <Problem of={problem} />
-      <Problem of={list.problem} />
+      <Waiting of={list} />
       {list.value?.length === 0 && <Nothing>No replay since the start.</Nothing>}
       <ul class="replays">
         {list.value?.map((replay) => (

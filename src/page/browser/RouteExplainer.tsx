@@ -2,14 +2,13 @@
 
 import { useEffect, useState } from "preact/hooks"
 import type { EventReport } from "../../admin/api/EventApi.ts"
-import type { Route, TypeReport } from "../../admin/api/RouteApi.ts"
+import type { Route } from "../../admin/api/RouteApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { nearestType } from "../../event/Nearest.ts"
-import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { admin } from "./parts/AdminCalls.ts"
 import { Choice, Filters, TypeField, webhooksOf } from "./parts/Fields.tsx"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
-import { connections } from "./parts/RelayLink.ts"
+import { Problem, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { Name, number, Pill, Text, type Tone } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 
@@ -53,10 +52,20 @@ const DidYouMean = ({ type, onChoose }: { readonly type: string; readonly onChoo
   )
 }
 
-const Answer = ({ report, onChoose }: { readonly report: TypeReport; readonly onChoose: (type: string) => void }) => {
-  const { type, isKnown, sinks, conditional, routes } = report
+interface AnswerProps {
+  readonly type: string
+  readonly webhook: string
+  readonly loadedAt: number
+  readonly onChoose: (type: string) => void
+}
+
+const Answer = ({ type, webhook, loadedAt, onChoose }: AnswerProps) => {
+  const answer = useLoaded(JSON.stringify([type, webhook]), () => admin.explainType(type, webhook), `${loadedAt}`)
+  if (answer.value === undefined) return <Waiting of={answer} />
+  const { isKnown, sinks, conditional, routes } = answer.value
   return (
     <div aria-live="polite">
+      <Problem of={answer.problem} />
       <p class="answer">
         <Text of={type} /> →{" "}
         {sinks.length === 0 ? (
@@ -139,11 +148,12 @@ export const RouteCount = ({ route, routes }: { readonly route: Route; readonly 
   return <Pill tone={routes.some((one) => one.count > 0) ? "warn" : "quiet"}>none yet</Pill>
 }
 
-const Routes = () => {
-  const { value = [], problem } = useLoaded("routes", admin.routes)
+const Routes = ({ loadedAt }: { readonly loadedAt: number }) => {
+  const list = useLoaded("routes", admin.routes, `${loadedAt}`)
+  const { value = [] } = list
   return (
     <>
-      <Problem of={problem} />
+      <Waiting of={list} />
       <Table rows={value} columns={columnsOf(value)} keyOf={({ name }) => name} hasHeading />
     </>
   )
@@ -152,29 +162,13 @@ const Routes = () => {
 export const RouteExplainer = ({ status }: { readonly status: Status }) => {
   const [type, setType] = useState("")
   const [webhook, setWebhook] = useState("")
-  const [report, setReport] = useState<TypeReport | undefined>(undefined)
-  const [problem, setProblem] = useState("")
+  const [asked, setAsked] = useState({ type, webhook })
   const { loadedAt } = status.config
-  // A reload changes the verdicts
+  // Waits until the user stops typing
   useEffect(() => {
-    if (type.trim() === "") return setReport(undefined)
-    const abort = new AbortController()
-    const timer = setTimeout(() => {
-      admin.explainType(type.trim(), webhook, abort.signal).then(
-        (found) => {
-          setReport(found)
-          setProblem("")
-        },
-        (error: unknown) => {
-          if (!abort.signal.aborted) setProblem(problemOf(error))
-        },
-      )
-    }, pause)
-    return () => {
-      clearTimeout(timer)
-      abort.abort()
-    }
-  }, [type, webhook, loadedAt, connections.value])
+    const timer = setTimeout(() => setAsked({ type: type.trim(), webhook }), pause)
+    return () => clearTimeout(timer)
+  }, [type, webhook])
   return (
     <section aria-labelledby="explain">
       <h1 id="explain">Routes</h1>
@@ -187,8 +181,7 @@ export const RouteExplainer = ({ status }: { readonly status: Status }) => {
         />
         <Choice label="By the webhook" value={webhook} of={webhooksOf(status)} onChange={setWebhook} />
       </Filters>
-      <Problem of={problem} />
-      {report === undefined ? <Routes key={loadedAt} /> : <Answer report={report} onChoose={setType} />}
+      {asked.type === "" ? <Routes loadedAt={loadedAt} /> : <Answer {...asked} {...{ loadedAt }} onChoose={setType} />}
     </section>
   )
 }

@@ -4,11 +4,11 @@ import { letterWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Lane, LaneHistory, Status } from "../../admin/status/Status.ts"
 import { duration, relayCommand } from "../../formats/Texts.ts"
 import { changes, confirmReplay, SinkActions, sinksOf } from "./parts/Actions.tsx"
-import { admin, problemOf } from "./parts/AdminCalls.ts"
+import { admin } from "./parts/AdminCalls.ts"
 import { Chart, Key, rates, spanShown } from "./parts/Chart.tsx"
 import { type Attempted, attemptedOf, type Cause, causesOf } from "./parts/EventFacts.ts"
 import { Filters, MomentField, momentOf } from "./parts/Fields.tsx"
-import { Problem, useLoaded } from "./parts/Loading.tsx"
+import { Problem, useLatest, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { say } from "./parts/Messages.ts"
 import { Ago, EventLink, Message, Moment, Nothing, number, Pill, perSecond, Text, TypeName } from "./parts/Shown.tsx"
@@ -61,11 +61,13 @@ const attemptColumns: ReadonlyArray<Column<Attempted>> = [
 const ReplaySince = ({ sink }: { readonly sink: string }) => {
   const [since, setSince] = useState("")
   const at = momentOf(since)
+  const latest = useLatest(since)
   const ask = () => {
     const selection = { sink, ...(at !== undefined && { since: at }) }
-    admin.previewDeadLetters(selection).then(
+    latest(
+      admin.previewDeadLetters(selection),
       ({ count }) => confirmReplay(selection, count, relayCommand("dlq", "replay", ...letterWords(selection))),
-      (error: unknown) => say(problemOf(error), true),
+      (problem) => say(problem, true),
     )
   }
   return (
@@ -84,13 +86,14 @@ const ReplaySince = ({ sink }: { readonly sink: string }) => {
  * time.
  */
 const SinkFailures = ({ sink, deadLetters }: { readonly sink: string; readonly deadLetters: number }) => {
-  const { value, problem } = useLoaded(`${sink} ${deadLetters} ${changes.value}`, () => load(sink))
+  const failures = useLoaded(sink, () => load(sink), `${deadLetters} ${changes.value}`)
+  const { value } = failures
   return (
     <>
       <section aria-labelledby="causes">
         <h2 id="causes">Failures by cause</h2>
         {deadLetters > 0 && <ReplaySince sink={sink} />}
-        <Problem of={problem} />
+        <Waiting of={failures} />
         {value?.causes.length === 0 && <Nothing>No dead letters, and no event waits for a retry.</Nothing>}
         {value !== undefined && value.causes.length > 0 && (
           <Table rows={value.causes.slice(0, shownCauses)} columns={causeColumns} keyOf={({ message }) => message} />

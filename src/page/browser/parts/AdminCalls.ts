@@ -136,6 +136,5 @@ export const admin = {
   cancelReplay: (id: string) => post<Replay>(`/replays/${encodeURIComponent(id)}/cancel`),
   audit: (before: string) => get<AuditPage>("/audit", { before }),
   routes: () => get<ReadonlyArray<Route>>("/routes"),
-  explainType: (type: string, webhook: string, abort: AbortSignal) =>
-    get<TypeReport>("/routes/explain", { type, webhook }, abort),
+  explainType: (type: string, webhook: string) => get<TypeReport>("/routes/explain", { type, webhook }),
 }

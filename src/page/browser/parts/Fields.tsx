@@ -1,6 +1,6 @@
 /** Form fields and their values, and the fields that select events. */
 import type { ComponentChildren } from "preact"
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import type { Status } from "../../../admin/status/Status.ts"
 import { eventTypes, relayEventTypes } from "../../../event/EventType.ts"
 import { plain } from "../../../formats/Texts.ts"
@@ -19,6 +19,8 @@ interface Field extends Input {
 /** The state of a form; `field` gives the properties that bind an input to it. */
 export const useForm = <A extends Readonly<Record<string, string>>>(initial: A) => {
   const [form, setForm] = useState(initial)
+  // Another address has other values
+  useEffect(() => setForm(initial), [JSON.stringify(initial)])
   const field = (key: keyof A): Input => ({
     value: form[key] ?? "",
     onChange: (value) => setForm((now) => ({ ...now, [key]: value })),

@@ -55,10 +55,13 @@ const renewHistory = async (): Promise<void> => {
 }
 
 const ask = async (): Promise<void> => {
+  const used = token.peek()
   try {
     take(await admin.status(AbortSignal.timeout(silence)))
   } catch (error) {
     const isLocked = error instanceof Refusal && error.status === 401
+    // A token was entered meanwhile: the next poll tries it
+    if (isLocked && token.peek() !== used) return
     batch(() => {
       link.value = isLocked ? "locked" : "away"
       linkProblem.value = error instanceof Refusal ? error.message : "the relay is silent"
