@@ -77,6 +77,8 @@ describe("the places in src that", () => {
         "delivery/Warnings.ts": [2, "secrets and certificates expire at an instant"],
         "delivery/lane/LaneClock.ts": [1, "due times, which are stored; outcomes, which are stored"],
         "sinks/rabbitmq/RabbitMq.ts": [1, "a signature's time"],
+        "sinks/sns/Sns.ts": [1, "a signature's time"],
+        "sinks/sqs/Sqs.ts": [1, "a signature's time"],
         "telemetry/Repeats.ts": [1, "a log line's time"],
         "telemetry/Tracing.ts": [1, "when a span starts"],
         "config/load/Load.ts": [1, "certificates and secrets expire at an instant"],

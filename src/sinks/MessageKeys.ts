@@ -6,6 +6,7 @@ import type { Entry } from "../event/Entry.ts"
 import { eventTypes, resource } from "../event/EventType.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import { type Header, identity, provenance } from "../formats/CloudEvents.ts"
+import { Unrenderable } from "../formats/Rendering.ts"
 import * as Template from "../formats/Template.ts"
 import * as Signing from "./Signing.ts"
 
@@ -76,6 +77,22 @@ export const bodyOf = ({
   if (format !== "template") return ({ event }) => event.body
   const { render } = Template.compileBody(body)
   return (entry) => Buffer.from(render(entry))
+}
+
+/** Reports a `body` that makes no JSON object, for sinks that take nothing else. */
+export const objectProblem = ({ body }: { readonly body?: unknown }): Schema.FilterIssue | undefined =>
+  body === undefined || (typeof body === "object" && body !== null && !Array.isArray(body))
+    ? undefined
+    : { path: ["body"], issue: "the body must be a JSON object here, or an expression that makes one" }
+
+/** Makes the JSON object of an event by a config's `body`. Throws if it makes another value, or if a template throws. */
+export const objectOf = (body: unknown): ((entry: Entry) => string) => {
+  const { render } = Template.compileBody(body)
+  return (entry) => {
+    const text = render(entry)
+    if (text.startsWith("{")) return text
+    throw new Unrenderable('the expression in "body" must make a JSON object, and makes another value of this event')
+  }
 }
 
 // The headers of a message to a broker: the relay's facts about the event, the sender's, its signature, and the

@@ -226,6 +226,9 @@ export const makeBroker = async (
       "broker.heartbeat.interval.ms": 500,
       // Or it takes ten minutes until a producer is forgotten whose time is over.
       "producer.id.expiration.check.interval.ms": 200,
+      // Or a topic is compacted after 15 seconds, with a buffer of half the broker's memory.
+      "log.cleaner.backoff.ms": 500,
+      "log.cleaner.dedupe.buffer.size": 8 * 1024 * 1024,
       "ssl.keystore.type": "PEM",
       "ssl.keystore.location": certificates.serverChain,
       "ssl.truststore.type": "PEM",

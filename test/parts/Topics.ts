@@ -186,16 +186,6 @@ export const limit = (broker: string, clientId: string, bytesPerSecond: number):
     await admin.alterClientQuotas({ entries: [{ entities, ops }], validateOnly: false })
   })
 
-/** Has the only broker look for topics to compact after this many milliseconds; by default it waits 15 seconds. */
-export const cleanEvery = (broker: string, millis: number): Promise<void> =>
-  asAdmin(broker, (admin) => {
-    const configOperation = IncrementalAlterConfigOperationTypes.SET
-    const configs = [{ name: "log.cleaner.backoff.ms", configOperation, value: String(millis) }]
-    return admin.incrementalAlterConfigs({
-      resources: [{ resourceType: ConfigResourceTypes.BROKER, resourceName: "1", configs }],
-    })
-  })
-
 /** Has the only broker forget producers that wrote nothing for so many milliseconds; a day unless it is told. */
 export const forgetProducersAfter = (broker: string, millis = 86_400_000): Promise<void> =>
   asAdmin(broker, (admin) => {

@@ -14,7 +14,9 @@ import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
+import * as MessageKeys from "../MessageKeys.ts"
 import { renderEach } from "../Rendered.ts"
+import * as Signing from "../Signing.ts"
 import { type Failures, isFinal, type SinkError } from "../Sink.ts"
 import * as AwsErrors from "./AwsErrors.ts"
 
@@ -184,7 +186,10 @@ export interface Message extends Sized {
 
 /** The part of a config that shapes messages. */
 interface Shape {
-  readonly format: "raw" | "cloudevents"
+  readonly format: "raw" | "cloudevents" | "template"
+  readonly body?: unknown
+  readonly attributes?: Readonly<Record<string, Template.Text>>
+  readonly sign?: Signing.SignatureConfig
   /** The template of the message group with FIFO. */
   readonly key: Template.Text
   readonly isFifo: boolean
@@ -230,7 +235,10 @@ const acceptable = (value: string): string =>
 const idOf = (value: string): string =>
   /^[\x21-\x7e]{1,128}$/.test(value) ? value : `sha256-${createHash("sha256").update(value).digest("hex")}`
 
-const attributesOf = (entry: Entry, format: Shape["format"], encoding: string): Attributes => {
+/** The relay's attributes that are left out of a message with more than ten, in this order. */
+const spare = ["tracestate", "traceparent", "resource", "webhook_id", "account_id", "type", "event_id"]
+
+const attributesOf = (entry: Entry, format: Shape["format"], encoding: string, own: Attributes): Attributes => {
   const { event } = entry
   const named = [
     ["type", event.type],
@@ -246,15 +254,40 @@ const attributesOf = (entry: Entry, format: Shape["format"], encoding: string): 
   ] as const
   const attributes: Attributes = {}
   for (const [name, value] of named) if (value !== "") attributes[name] = acceptable(value)
+  for (const [name, value] of Object.entries(own)) if (value !== "") attributes[name] = acceptable(value)
+  let surplus = Object.keys(attributes).length - most
+  for (const name of spare) {
+    if (surplus <= 0) break
+    if (name in own || !(name in attributes)) continue
+    delete attributes[name]
+    surplus -= 1
+  }
   return attributes
 }
 
-export const encoder = ({ format, key, isFifo }: Shape): ((entry: Entry, index: number) => Message) => {
-  const group = Template.compile(key, "key")
+/** Returns a function that makes the attributes that the config asks for. Each attribute of a signature is as a header of it. */
+const ownAttributes = ({ attributes = {}, sign }: Shape, now?: () => number) => {
+  const templates = Object.entries(attributes).map(
+    ([name, value]) => [name, Template.compile(value, "text", `attributes.${name}`)] as const,
+  )
+  const signed = sign && Signing.bodySigner(sign, now)
+  return (entry: Entry, body: Uint8Array): Attributes => {
+    const own: Attributes = { ...signed?.(body, idempotencyKey(entry)) }
+    for (const [name, value] of templates) own[name] = value.render(entry)
+    return own
+  }
+}
+
+/** Returns a function that makes messages. That function throws if a template throws. `now` is as for `Signing.bodySigner`. */
+export const encoder = (config: Shape, now?: () => number): ((entry: Entry, index: number) => Message) => {
+  const { format, isFifo } = config
+  const group = Template.compile(config.key, "key")
+  const bodyOf = MessageKeys.bodyOf(config)
+  const ownOf = ownAttributes(config, now)
   return (entry, index) => {
-    const body = format === "raw" ? entry.event.body : Buffer.from(CloudEvents.structured(entry))
+    const body = format === "cloudevents" ? Buffer.from(CloudEvents.structured(entry)) : bodyOf(entry)
     const [text, encoding] = textOf(body)
-    const attributes = attributesOf(entry, format, encoding)
+    const attributes = attributesOf(entry, format, encoding, ownOf(entry, body))
     const size = Buffer.byteLength(text) + sizeOf(attributes)
     if (!isFifo) return { index, text, attributes, size }
     // Ids are unique within a webhook only.

@@ -3,7 +3,9 @@
  * credentials, the limits of a batch.
  */
 import { Effect, Schema } from "effect"
-import { linger, oneOf, secret, text, textOrShapeOr } from "../../config/schema/Keys.ts"
+import { body, linger, oneOf, orExpression, Shape, secret, text, textOrShapeOr } from "../../config/schema/Keys.ts"
+import type * as Template from "../../formats/Template.ts"
+import { SignatureConfig } from "../Signing.ts"
 
 /** The address of a service, if it isn't AWS's own. */
 export const endpoint = (service: string) =>
@@ -61,12 +63,42 @@ export const oneIdentity = Schema.makeFilter(
       : undefined,
 )
 
-/** The key for the format of a message that is a text. */
-export const format = oneOf(
-  "`raw`: the signed bytes. `cloudevents`: one JSON document, CloudEvents 1.0",
-  ["raw", "cloudevents"],
-  "raw",
-)
+/** The most attributes of the config's own. The relay needs the others of ten. */
+const mostAttributes = 5
+
+const attributesProblem = (attributes: Readonly<Record<string, Template.Text>>): Schema.FilterIssue | undefined => {
+  const names = Object.keys(attributes)
+  const odd = names.find((name) => !/^(?!aws\.|amazon\.)(?!.*\.\.)[\w-]([\w.-]{0,254}[\w-])?$/i.test(name))
+  if (odd !== undefined) {
+    return { path: [odd], issue: "this is no name of an attribute: letters, digits, `_`, `-` and `.`" }
+  }
+  const further = names[mostAttributes]
+  return further === undefined
+    ? undefined
+    : { path: [further], issue: `a message has ten attributes at most, and ${mostAttributes} of them can be your own` }
+}
+
+/** The keys that shape a message of a text and attributes. */
+export const messageKeys = {
+  format: oneOf(
+    "`raw`: the signed bytes. `cloudevents`: one JSON document, CloudEvents 1.0. `template`: `body`, filled in",
+    ["raw", "cloudevents", "template"],
+    "raw",
+  ),
+  body,
+  attributes: Schema.Record(
+    Schema.String,
+    Schema.Union([Schema.String.annotate({ shown: true }), Shape]).annotate(orExpression),
+  )
+    .annotate({
+      description:
+        "Attributes in addition to the relay's own; values are templates or expressions. Empty ones are left out",
+      examples: [{ region: "{{/data/object/region}}" }],
+    })
+    .check(Schema.makeFilter(attributesProblem))
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  sign: Schema.optionalKey(SignatureConfig),
+}
 
 /** The template of the order key, and of the message group of a FIFO `thing`. The lane reads it too. */
 export const key = (thing: string) =>

@@ -10,7 +10,7 @@
  * bus exists. EventBridge keeps no order and drops no duplicates.
  */
 import { Effect, Schema, type Scope } from "effect"
-import { oneOf, templateOr } from "../../config/schema/Keys.ts"
+import { body, bodyProblem, oneOf, orExpression, Shape, textOrShapeOr } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { spanOf, traceHeaders } from "../../event/TraceContext.ts"
@@ -22,6 +22,7 @@ import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import * as AwsConfig from "../aws/AwsConfig.ts"
 import * as AwsErrors from "../aws/AwsErrors.ts"
+import * as MessageKeys from "../MessageKeys.ts"
 import { allSent, type Limits, type Sink, type SinkError, type SinkType } from "../Sink.ts"
 
 // The config of an EventBridge sink.
@@ -50,23 +51,24 @@ export const EventBridgeConfig = Schema.Struct({
       }),
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),
-  detailType: templateOr("A template: the detail type, cut to 128 characters", "{{type}}"),
-  resources: Schema.Array(Schema.String.annotate({ template: true, shown: true }))
+  detailType: textOrShapeOr("A template: the detail type, cut to 128 characters", "{{type}}"),
+  resources: Schema.Array(Schema.Union([Schema.String.annotate({ shown: true }), Shape]).annotate(orExpression))
     .annotate({
-      description: "Templates of the resources that an event concerns; empty ones are left out",
+      description: "Templates or expressions of the resources that an event concerns; empty ones are left out",
       default: [],
       examples: [["account/{{account_id}}"]],
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
   format: oneOf(
-    "Content of the detail. `raw`: the envelope. `cloudevents`: one JSON document, CloudEvents 1.0",
-    ["raw", "cloudevents"],
+    "Content of the detail. `raw`: the envelope. `cloudevents`: one JSON document, CloudEvents 1.0. `template`: `body`, filled in",
+    ["raw", "cloudevents", "template"],
     "raw",
   ),
+  body,
   endpoint: AwsConfig.endpoint("EventBridge"),
   ...AwsConfig.identityKeys,
   batch: AwsConfig.batchOf("1 MiB"),
-}).check(AwsConfig.oneIdentity)
+}).check(Schema.makeFilter(bodyProblem), Schema.makeFilter(MessageKeys.objectProblem), AwsConfig.oneIdentity)
 export type EventBridgeConfig = typeof EventBridgeConfig.Type
 
 // An event as an entry of PutEvents.
@@ -97,19 +99,30 @@ const traceHeaderOf = (traceparent: string): string | undefined => {
   return `Root=1-${traceId.slice(0, 8)}-${traceId.slice(8)};Parent=${spanId};Sampled=${sampled ? 1 : 0}`
 }
 
-type Shape = Pick<EventBridgeConfig, "source" | "detailType" | "resources" | "format">
+type Shaping = Pick<EventBridgeConfig, "source" | "detailType" | "resources" | "format" | "body">
 
-const encoder = (config: Shape): ((entry: Entry, index: number) => BusEvent) => {
-  const { source, format } = config
-  const type = Template.compile(config.detailType, "text")
-  const templates = config.resources.map((resource) => Template.compile(resource, "text"))
+const detailMaker = ({ format, body }: Shaping): ((entry: Entry) => string) => {
+  switch (format) {
+    case "raw":
+      return ({ event }) => rawObject(event)
+    case "cloudevents":
+      return (entry) => CloudEvents.structured(entry, Object.fromEntries(traceHeaders(entry.event)))
+    default:
+      return MessageKeys.objectOf(body)
+  }
+}
+
+const encoder = (config: Shaping): ((entry: Entry, index: number) => BusEvent) => {
+  const { source } = config
+  const type = Template.compile(config.detailType, "text", "detailType")
+  const templates = config.resources.map((resource) => Template.compile(resource, "text", "resources"))
+  const detailOf = detailMaker(config)
   return (entry, index) => {
     const { event } = entry
     const typed = CloudEvents.clean(type.render(entry)) || CloudEvents.untyped
     const detailType = typed.slice(0, longestDetailType).toWellFormed()
     const resources = templates.map((one) => CloudEvents.clean(one.render(entry))).filter((one) => one !== "")
-    const detail =
-      format === "raw" ? rawObject(event) : CloudEvents.structured(entry, Object.fromEntries(traceHeaders(event)))
+    const detail = detailOf(entry)
     const traceHeader = event.trace && traceHeaderOf(event.trace.traceparent)
     const counted = [source, detailType, detail, ...resources]
     return {

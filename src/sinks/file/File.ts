@@ -14,13 +14,15 @@ import { constants, type Stats } from "node:fs"
 import { access, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises"
 import { basename, dirname, extname, join, resolve } from "node:path"
 import { Clock, Effect, Schema, type Scope, Semaphore } from "effect"
-import { count, flag, text } from "../../config/schema/Keys.ts"
+import { body, bodyProblem, count, flag, oneOf, text } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { displayBytes, rawLine } from "../../formats/Rendering.ts"
 import { codeOf } from "../../runtime/Errors.ts"
 import { isOfServiceUser, unchecked } from "../../runtime/Files.ts"
-import { type Failures, misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
+import * as MessageKeys from "../MessageKeys.ts"
+import { renderEach } from "../Rendered.ts"
+import { misconfigured, passed, type Sink, type SinkError, type SinkType, unavailable } from "../Sink.ts"
 import {
   endsInLines,
   isMarked,
@@ -277,6 +279,8 @@ export const FileConfig = Schema.Struct({
     target: "place",
     ownFile: true,
   }),
+  format: oneOf("`raw`: the signed body. `template`: `body`, filled in", ["raw", "template"], "raw"),
+  body,
   rotate: Schema.Struct({
     size: Schema.optionalKey(
       Units.bytes.required({ description: "A new file is started when this one is larger", examples: ["256 MiB"] }),
@@ -286,7 +290,7 @@ export const FileConfig = Schema.Struct({
   })
     .annotate({ description: "When a new file is started; the old one is renamed with its time" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-})
+}).check(Schema.makeFilter(bodyProblem), Schema.makeFilter(MessageKeys.objectProblem))
 export type FileConfig = typeof FileConfig.Type
 
 /** The largest batch. */
@@ -294,8 +298,16 @@ const batch = { maxEvents: 1_024, maxBytes: 768 * 1024, linger: 20, isAwaited: t
 
 const lineFeed = Buffer.of(lineFeedByte)
 
-const encode = (entries: ReadonlyArray<Entry>): Uint8Array =>
-  Buffer.concat(entries.flatMap(({ event }) => [rawLine(event), lineFeed]))
+/** Joins lines, each with its line feed. */
+const joined = (lines: ReadonlyArray<Uint8Array>): Uint8Array =>
+  Buffer.concat(lines.flatMap((line) => [line, lineFeed]))
+
+/** Returns a function that makes the line of an event. It throws if the config's `body` makes none. */
+const lineMaker = ({ format, body }: FileConfig): ((entry: Entry) => Uint8Array) => {
+  if (format === "raw") return ({ event }) => rawLine(event)
+  const objectOf = MessageKeys.objectOf(body)
+  return (entry) => Buffer.from(objectOf(entry))
+}
 
 /** One write at a time by path, also if a reload replaces a sink whose write stalls. */
 const locks = new Map<string, Semaphore.Semaphore>()
@@ -315,14 +327,11 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
   // Not awaited: a stalled file system must not delay the caller that closes the sink.
   yield* Effect.addFinalizer(() => Effect.forkDetach(oneAtATime.withPermit(Effect.promise(() => file.close()))))
 
-  const append = (entries: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> =>
+  const append = (lines: ReadonlyArray<Uint8Array>): Effect.Effect<void, SinkError> =>
     Effect.tryPromise({
-      try: () => file.append(encode(entries), clock.currentTimeMillisUnsafe()),
+      try: () => file.append(joined(lines), clock.currentTimeMillisUnsafe()),
       catch: (error) => classify(config.path, error),
-    }).pipe(
-      Effect.tapError(() => Effect.promise(() => file.undo())),
-      Effect.andThen(passed),
-    )
+    }).pipe(Effect.tapError(() => Effect.promise(() => file.undo())))
 
   const logRepaired = Effect.suspend(() => {
     const repaired = file.takeRepaired()
@@ -337,14 +346,23 @@ const make = Effect.fnUntraced(function* (config: FileConfig): Effect.fn.Return<
   })
 
   const { path } = config
+  const makeLine = lineMaker(config)
+  /** Uninterruptible, because the next write must know the file's end. */
+  const write = (lines: ReadonlyArray<Uint8Array>) =>
+    oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(lines), logRepaired)))
+  const send: Sink["send"] = (entries) => {
+    if (config.format === "raw") return Effect.andThen(write(entries.map(makeLine)), passed)
+    const failures = new Map<number, SinkError>()
+    const lines = renderEach(entries, makeLine, failures).map(({ message }) => message)
+    return Effect.as(lines.length === 0 ? Effect.void : write(lines), failures)
+  }
   const checked = Effect.tryPromise({ try: () => checkWritable(path), catch: (error) => error })
   /** Only the relay's user can check this. */
   const isUnknown = (error: unknown) => codeOf(error) === "EACCES" && isOfServiceUser(path)
 
   return {
     batch,
-    // Uninterruptible, because the next write must know the file's end.
-    send: (entries) => oneAtATime.withPermit(Effect.uninterruptible(Effect.ensuring(append(entries), logRepaired))),
+    send,
     check: Effect.catch(checked, (error) => (isUnknown(error) ? Effect.void : Effect.fail(classify(path, error)))),
     advise: () =>
       Effect.match(checked, {
@@ -389,5 +407,6 @@ export const File: SinkType<FileConfig> = {
   config: FileConfig,
   concurrency: 1,
   open: make,
-  preview: ({ path }, batch) => batch.map(({ event }) => ({ file: path, line: displayBytes(rawLine(event)) })),
+  preview: (config, batch) =>
+    batch.map(lineMaker(config)).map((line) => ({ file: config.path, line: displayBytes(line) })),
 }

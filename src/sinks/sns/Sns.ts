@@ -8,8 +8,8 @@
  * **Gotcha.** A 2xx alone means nothing: only the messages that the answer names
  * were accepted.
  */
-import { Effect, Schema, type Scope } from "effect"
-import { text } from "../../config/schema/Keys.ts"
+import { Clock, Effect, Schema, type Scope } from "effect"
+import { bodyProblem, text } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
@@ -30,13 +30,14 @@ export const SnsConfig = Schema.Struct({
       message: 'this is no ARN of a topic: write it as in "arn:aws:sns:eu-west-1:123456789012:events"',
     }),
   ),
-  format: AwsConfig.format,
+  ...AwsConfig.messageKeys,
   key: AwsConfig.key("topic"),
   region: Schema.optionalKey(text("The region to sign for; by default the topic's")),
   endpoint: AwsConfig.endpoint("SNS"),
   ...AwsConfig.identityKeys,
   batch: AwsConfig.batchOf("256 KiB"),
 }).check(
+  Schema.makeFilter(bodyProblem),
   AwsConfig.oneIdentity,
   Schema.makeFilter(({ topicArn, region, endpoint }) => {
     const own = topicArn.split(":")[3]
@@ -58,8 +59,8 @@ const service: AwsErrors.Service = {
   advice: { NotFound: 'there is no such topic: make it, or correct "topicArn"' },
 }
 
-const encoder = ({ format, key, topicArn }: SnsConfig) =>
-  AwsBatch.encoder({ format, key, isFifo: topicArn.endsWith(".fifo") })
+const encoder = (config: SnsConfig, now?: () => number) =>
+  AwsBatch.encoder({ ...config, isFifo: config.topicArn.endsWith(".fifo") }, now)
 
 const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const { SNSClient, PublishBatchCommand, GetTopicAttributesCommand } = yield* Effect.promise(
@@ -83,7 +84,8 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
     return yield* AwsBatch.failuresOf(request, answer, place)
   })
 
-  const encode = encoder(config)
+  const clock = yield* Clock.Clock
+  const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
   const check = Effect.gen(function* () {
     const { Attributes } = yield* ask((client, options) =>
       client.send(new GetTopicAttributesCommand({ TopicArn: topicArn }), options),

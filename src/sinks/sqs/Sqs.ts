@@ -9,8 +9,8 @@
  * **Gotcha.** A 2xx alone means nothing: only the messages that the answer names
  * were accepted.
  */
-import { Effect, Schema, type Scope } from "effect"
-import { text } from "../../config/schema/Keys.ts"
+import { Clock, Effect, Schema, type Scope } from "effect"
+import { bodyProblem, text } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
@@ -50,12 +50,13 @@ export const SqsConfig = Schema.Struct({
       { expected: "the URL of a queue", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
     ),
   ),
-  format: AwsConfig.format,
+  ...AwsConfig.messageKeys,
   key: AwsConfig.key("queue"),
   region: Schema.optionalKey(text("The region to sign for, if the URL doesn't name it")),
   ...AwsConfig.identityKeys,
   batch: AwsConfig.batchOf("1 MiB"),
 }).check(
+  Schema.makeFilter(bodyProblem),
   AwsConfig.oneIdentity,
   Schema.makeFilter(({ queueUrl, region }) => {
     const own = regionOf(queueUrl)
@@ -89,8 +90,8 @@ const service: AwsErrors.Service = {
   messages: ["InvalidMessageContents"],
 }
 
-const encoder = ({ format, key, queueUrl }: SqsConfig) =>
-  AwsBatch.encoder({ format, key, isFifo: queueUrl.endsWith(".fifo") })
+const encoder = (config: SqsConfig, now?: () => number) =>
+  AwsBatch.encoder({ ...config, isFifo: config.queueUrl.endsWith(".fifo") }, now)
 
 const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const { SQSClient, SendMessageBatchCommand, GetQueueAttributesCommand } = yield* Effect.promise(
@@ -132,7 +133,8 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
     return Number(Attributes.MaximumMessageSize ?? largest)
   })
 
-  const encode = encoder(config)
+  const clock = yield* Clock.Clock
+  const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
   return {
     batch: AwsBatch.limits(largest, config.batch),
     send: (batch: ReadonlyArray<Entry>) => AwsBatch.send(batch, { place, largest, encode, publish }),

@@ -6,7 +6,7 @@ import { sinkContract } from "../../contract/sinkContract.ts"
 import { directory } from "../../lib/directory.ts"
 import { bodies } from "../../lib/lines.ts"
 
-const config = (path: string): FileConfig => ({ path, rotate: { daily: false } })
+const config = (path: string): FileConfig => ({ path, format: "raw", rotate: { daily: false } })
 
 /** File descriptors of this process that lead below a directory. */
 const descriptors = (root: string): number =>

@@ -277,8 +277,8 @@ test("two sinks on one file, as a reload may leave for a while, write one after 
   const sent = Effect.gen(function* () {
     const path = join(yield* directory, "events.ndjson")
     const sinks = [
-      yield* File.open({ path, rotate: { daily: false } }),
-      yield* File.open({ path, rotate: { daily: false } }),
+      yield* File.open({ path, format: "raw", rotate: { daily: false } }),
+      yield* File.open({ path, format: "raw", rotate: { daily: false } }),
     ]
     yield* Effect.forEach(sinks, (sink) => sink.send(entries(100)), { concurrency: "unbounded" })
   })

@@ -11,7 +11,7 @@ const perBatch = 200
 await Effect.runPromise(
   Effect.scoped(
     Effect.gen(function* () {
-      const sink = yield* File.open({ path, rotate: { size: 200_000, daily: false } })
+      const sink = yield* File.open({ path, format: "raw", rotate: { size: 200_000, daily: false } })
       for (let passed = 0; ; passed += perBatch) {
         yield* sink.send(entries(perBatch, 1 + passed))
         writeSync(1, `${passed + perBatch}\n`)

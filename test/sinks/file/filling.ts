@@ -18,7 +18,7 @@ const perBatch = 50
 const result = await Effect.runPromise(
   Effect.scoped(
     Effect.gen(function* () {
-      const sink = yield* File.open({ path, rotate: { daily: false } })
+      const sink = yield* File.open({ path, format: "raw", rotate: { daily: false } })
       for (let batch = 0; batch < 1_000; batch++) {
         const reason = yield* reasonOf(sink.send(entries(perBatch, 1 + batch * perBatch)))
         if (reason === undefined) continue

@@ -7,16 +7,7 @@ import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { consoleConsumer, largestRequest, user } from "../../parts/Kafka.ts"
 import { makeProxy } from "../../parts/Proxy.ts"
-import {
-  allowWrite,
-  cleanEvery,
-  follow,
-  forbid,
-  forbidCreate,
-  type Kept,
-  makeTopic,
-  partitionsOf,
-} from "../../parts/Topics.ts"
+import { allowWrite, follow, forbid, forbidCreate, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { doubled, shapes, withText } from "../shapes.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
@@ -181,7 +172,6 @@ withBroker("the Kafka sink against a real broker", (broker) => {
       it.live(
         "a tombstone removes its key from a compacted topic",
         function* () {
-          yield* Effect.promise(() => cleanEvery(broker().plain, 500))
           const topic = yield* Effect.promise(() =>
             makeTopic(broker().plain, 1, {
               "cleanup.policy": "compact",

@@ -7,6 +7,8 @@ import { it } from "../../lib/effect.ts"
 import { makeProxy } from "../../parts/Proxy.ts"
 import { largest, rights, users } from "../../parts/RabbitMq.ts"
 import { follow, makeExchange, makeQueue } from "../../parts/RabbitQueues.ts"
+import { entry as sample } from "../samples.ts"
+import { doubled, nothing, shapes, withText } from "../shapes.ts"
 import { openRabbitMq, withRabbit } from "./rabbitMqSink.ts"
 
 withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
@@ -174,6 +176,29 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     let all: ReadonlyArray<string> = []
     for (let count = 4; new Set(all).size < 4; count++) all = idsOf(yield* received(count))
     expect([...new Set(all)]).toEqual(["evt_1", "evt_2", "evt_4", "evt_5"])
+  })
+
+  for (const { title, config, value } of shapes) {
+    it.live(`a message has a body of the user's own, and not the sender's signature: ${title}`, function* () {
+      const { queue, sink } = yield* opened(() => ({ sign: { secret: "one" }, ...config }))
+      const received = yield* follow(url(), queue)
+      expect(reasons(yield* sink.send([sample(1)]))).toEqual([])
+      const [one] = yield* received(1)
+      expect(JSON.parse(String(one?.content))).toEqual(value)
+      expect(one?.properties.headers).not.toHaveProperty("x-service-signature")
+      expect(one?.properties.headers).toHaveProperty("x-relay-signature")
+    })
+  }
+
+  it.live("a body that is null is delivered, and one that is too large is a dead letter", function* () {
+    const { queue, sink: none } = yield* opened(() => nothing)
+    const received = yield* follow(url(), queue)
+    expect(reasons(yield* none.send([sample(1)]))).toEqual([])
+    expect((yield* received(1)).map(({ content }) => content.toString())).toEqual(["null"])
+    const { sink } = yield* opened(() => doubled)
+    const failures = yield* sink.send([withText(largest / 2)])
+    expect(reasons(failures)).toEqual([[0, "DeliveryRejected"]])
+    expect(failures.get(0)?.message).toMatch(/is larger than the \d+ that the broker takes/)
   })
 
   it.live("with order by key nothing overtakes an event that a full queue refused; other keys continue", function* () {
