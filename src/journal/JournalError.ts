@@ -1,17 +1,17 @@
 /** Why a journal refuses a request. The reason decides the caller's next step. */
 import { Schema } from "effect"
 
-const said = { message: Schema.String }
+const withMessage = { message: Schema.String }
 
 /** Full: `maxSize`, the free-space watermark, or a lane's backlog. The caller should retry. */
 export class JournalFull extends Schema.TaggedError<JournalFull>()("JournalFull", {
   cause: Schema.Literals(["maxSize", "disk", "backlog"]),
-  ...said,
+  ...withMessage,
 }) {}
 
 /** Temporary: the journal is starting, or this commit failed and was rolled back. The caller should retry. */
 export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()("JournalUnavailable", {
-  ...said,
+  ...withMessage,
   /** Another process holds a lock on the file, for a limited time. */
   isLocked: Schema.optionalKey(Schema.Boolean),
   /** The journal refuses this request's data, and will refuse it again. It stores other requests. */
@@ -19,13 +19,13 @@ export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()
 }) {}
 
 /** Final in this process: an fsync failed, or the file isn't the opened one any more. */
-export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", said) {}
+export class JournalBroken extends Schema.TaggedError<JournalBroken>()("JournalBroken", withMessage) {}
 
 /** Another relay has taken over the stream. Nothing more that this relay writes to it is stored. */
-export class JournalFenced extends Schema.TaggedError<JournalFenced>()("JournalFenced", said) {}
+export class JournalFenced extends Schema.TaggedError<JournalFenced>()("JournalFenced", withMessage) {}
 
 /** The request is wrong: it can't be met, now or later. */
-export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", said) {}
+export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", withMessage) {}
 
 export class JournalError extends Schema.TaggedError<JournalError>()("JournalError", {
   reason: Schema.Union([JournalFull, JournalUnavailable, JournalBroken, JournalFenced, JournalRefused]),
@@ -61,4 +61,4 @@ export const fenced = (message: string): JournalError => new JournalError({ reas
 export const refused = (message: string): JournalError => new JournalError({ reason: new JournalRefused({ message }) })
 
 /** An error of `relay journal …` on a journal's file. */
-export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", said) {}
+export class MaintenanceError extends Schema.TaggedError<MaintenanceError>()("MaintenanceError", withMessage) {}

@@ -11,7 +11,7 @@ import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
 import type { Entry } from "../event/Entry.ts"
 import { unquoted } from "../event/Quoted.ts"
 
-const said = {
+const errorFields = {
   message: Schema.String,
   /**
    * The part of the receiver's answer that is kept. It may repeat the request, so it is shown only where payloads are.
@@ -22,28 +22,28 @@ const said = {
 }
 
 /** The sink can't be reached; nothing is wrong with the event. The lane backs off; no attempt is used. */
-export class SinkUnavailable extends Schema.TaggedError<SinkUnavailable>()("SinkUnavailable", said) {}
+export class SinkUnavailable extends Schema.TaggedError<SinkUnavailable>()("SinkUnavailable", errorFields) {}
 
 /** The sink asks to wait. The lane pauses for `retryAfter` milliseconds, an hour at most. */
 export class SinkThrottled extends Schema.TaggedError<SinkThrottled>()("SinkThrottled", {
-  ...said,
+  ...errorFields,
   retryAfter: Schema.Number,
 }) {}
 
 /** This event failed and may succeed later: the lane retries it. */
-export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", said) {}
+export class DeliveryFailed extends Schema.TaggedError<DeliveryFailed>()("DeliveryFailed", errorFields) {}
 
 /**
  * This event is refused: a dead letter, unless the lane finds that the sink refuses every event (`Suspects.ts`).
  * `ofEvent` means that the event's own size or content is the reason, so other events may be accepted.
  */
 export class DeliveryRejected extends Schema.TaggedError<DeliveryRejected>()("DeliveryRejected", {
-  ...said,
+  ...errorFields,
   ofEvent: Schema.optionalKey(Schema.Boolean),
 }) {}
 
 /** The receiver accepts nothing until a person acts: the lane pauses, probes, and shows the message. */
-export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("SinkMisconfigured", said) {}
+export class SinkMisconfigured extends Schema.TaggedError<SinkMisconfigured>()("SinkMisconfigured", errorFields) {}
 
 /** The longest message, in code units: it is kept in the journal, the log and `status`. */
 const longestMessage = 1_000
@@ -65,7 +65,7 @@ export class SinkError extends Schema.TaggedError<SinkError>()("SinkError", { re
   }
 }
 
-/** The fields that an error may have beside its message: see `said`. */
+/** The fields that an error may have beside its message: see `errorFields`. */
 interface More {
   readonly answer?: Redacted.Redacted<string>
   readonly code?: number

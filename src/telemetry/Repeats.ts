@@ -54,8 +54,8 @@ export const limit = Effect.fnUntraced(function* (
   const report = ({ last, fields, held }: Kind): void => {
     const date = new Date(clock.currentTimeMillisUnsafe())
     const message = `${words(last.message)} (${held} ${held === 1 ? "time" : "times"} since the last such line)`
-    const told = Effect.withFiber((fiber) => Effect.sync(() => logger.log({ ...last, message, date, fiber })))
-    run(Effect.annotateLogs(told, { ...fields, repeated: held, lastAt: last.date.toISOString() }))
+    const logged = Effect.withFiber((fiber) => Effect.sync(() => logger.log({ ...last, message, date, fiber })))
+    run(Effect.annotateLogs(logged, { ...fields, repeated: held, lastAt: last.date.toISOString() }))
   }
 
   /** In the order in which they came last. */

@@ -74,9 +74,9 @@ const styles: Readonly<Record<string, Parameters<Paint>[0]>> = { WARN: "yellow",
 /** Formats a line, such as `2026-11-21T03:04:55.694Z WARN  what happened  key=value`. Fields that the words already contain are left out. */
 const lines = (style: Paint) =>
   Logger.map(record, ({ timestamp, level, message, fields, cause }) => {
-    const said = new Set(message.split(/[\s,;()]+|:(?=\s|$)/))
+    const words = new Set(message.split(/[\s,;()]+|:(?=\s|$)/))
     const facts = Object.entries(fields)
-      .filter(([, value]) => !said.has(text(value)))
+      .filter(([, value]) => !words.has(text(value)))
       .map(([key, value]) => `  ${plain(key)}=${plain(text(value))}`)
     const shown = style(styles[level] ?? "dim", level.padEnd(5))
     return `${style("dim", timestamp)} ${shown} ${plain(message)}${style("dim", facts.join(""))}${cause === undefined ? "" : `\n${cause}`}`

@@ -57,8 +57,8 @@ const isGeneric = (words: string): boolean => /^(a (string|value)|an integer)\b/
 /** Describes the values that a schema expects: its own words, or the kind of JSON value. */
 const expected = (ast: SchemaAST.AST): string => {
   const all = [ast.annotations?.expected, ...(ast.checks ?? []).map((check) => check.annotations?.expected)]
-  const said = all.findLast((words) => typeof words === "string" && !isGeneric(words))
-  if (typeof said === "string") return said
+  const found = all.findLast((words) => typeof words === "string" && !isGeneric(words))
+  if (typeof found === "string") return found
   const choice = literals(ast)
   if (choice.length > 0) return list(choice.map(quoted))
   if (ast._tag === "Union") return list([...new Set(ast.types.map(expected))])
@@ -131,15 +131,15 @@ const flatten = (
   path: Path,
   root: unknown,
   schema: SchemaAST.AST,
-  said?: string,
+  outerMessage?: string,
 ): ReadonlyArray<Told> => {
   const schemaAt = (at: Path) => at.reduce<SchemaAST.AST | undefined>((ast, key) => ast && partOf(ast, key), schema)
   const wanted = (ast: SchemaAST.AST): ReadonlyArray<Told> => {
     const value = valueAt(root, path)
-    const message = said ?? `expected ${expected(ast)}, found ${kindOf(value)}`
+    const message = outerMessage ?? `expected ${expected(ast)}, found ${kindOf(value)}`
     return [error(path, message, mending(schemaAt(path) ?? ast, value))]
   }
-  const inside = (one: SchemaIssue.Issue) => flatten(one, path, root, schema, said)
+  const inside = (one: SchemaIssue.Issue) => flatten(one, path, root, schema, outerMessage)
   switch (issue._tag) {
     case "Pointer": {
       const inner = issue.path.map((key) => (typeof key === "number" ? key : String(key)))
@@ -154,7 +154,7 @@ const flatten = (
         const key = meant?.key ?? nearest(given, known)
         return [key === undefined ? found : { ...found, means: JSON.stringify([...at, key]) }]
       }
-      return flatten(issue.issue, [...path, ...inner], root, schema, said)
+      return flatten(issue.issue, [...path, ...inner], root, schema, outerMessage)
     }
     case "Composite":
       return issue.issues.flatMap(inside)
@@ -176,7 +176,8 @@ const flatten = (
       const { annotations } = issue.filter
       const wanted = annotations?.expected === "an integer" ? "a whole number" : annotations?.expected
       const own = issue.issue._tag === "InvalidValue" ? annotated(issue.issue.annotations) : undefined
-      const words = said ?? annotated(annotations) ?? own ?? (wanted === undefined ? undefined : `expected ${wanted}`)
+      const words =
+        outerMessage ?? annotated(annotations) ?? own ?? (wanted === undefined ? undefined : `expected ${wanted}`)
       return flatten(issue.issue, path, root, schema, words)
     }
     case "MissingKey": {
@@ -189,11 +190,11 @@ const flatten = (
     case "InvalidType":
       return wanted(issue.ast)
     case "InvalidValue":
-      return [error(path, said ?? annotated(issue.annotations) ?? "this value can't be used here")]
+      return [error(path, outerMessage ?? annotated(issue.annotations) ?? "this value can't be used here")]
     case "UnexpectedKey":
     case "Forbidden":
     case "OneOf":
-      return [error(path, said ?? "this is not allowed here")]
+      return [error(path, outerMessage ?? "this is not allowed here")]
   }
 }
 

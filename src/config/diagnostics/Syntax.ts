@@ -309,20 +309,20 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
   const quote = (at: number) => {
     const token = tokens.findLast((one) => one.offset <= at)
     const opens = token === undefined || token.offset === at || token.offset + token.length < at
-    const said: Words = [opens ? 'a `"` is missing before this' : 'a `"` is missing at the end of this text']
+    const explanation: Words = [opens ? 'a `"` is missing before this' : 'a `"` is missing at the end of this text']
     edits.push({
       at,
       end: at,
       by: '"',
-      words: said,
+      words: explanation,
       span: opens || token === undefined ? { offset: at, length: 1 } : token,
     })
   }
   const boundaries = new Set([isLong ? offset : end, ...tokens.flatMap((one) => [one.offset, one.offset + one.length])])
   for (const at of boundaries) {
     for (const by of [",", ":", "}", "]", "{", "["]) {
-      const said = inserted(by, code)
-      edits.push({ at, end: at, by, ...(said === undefined ? {} : { words: said }) })
+      const explanation = inserted(by, code)
+      edits.push({ at, end: at, by, ...(explanation === undefined ? {} : { words: explanation }) })
     }
   }
   // The missing quote may be before a word, after a text, or before punctuation that was read as text.
@@ -334,8 +334,13 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
     const written = text.slice(one.offset, one.offset + one.length)
     if (one.kind !== token.string) {
       const isKey = /^\s*:/.test(text.slice(one.offset + one.length, end))
-      const said = isKey ? words.PropertyNameExpected : undefined
-      edits.push({ at: one.offset, end: one.offset + one.length, by: `"${written}"`, ...(said && { words: said }) })
+      const explanation = isKey ? words.PropertyNameExpected : undefined
+      edits.push({
+        at: one.offset,
+        end: one.offset + one.length,
+        by: `"${written}"`,
+        ...(explanation && { words: explanation }),
+      })
     }
     if (written.startsWith("#")) edits.push({ at: one.offset, end, by: "", words: hash, span: one })
   }

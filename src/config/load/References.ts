@@ -317,10 +317,10 @@ export const resolve = Effect.fnUntraced(function* (
     const text = standIn(read, path, written)
     if (text === undefined) findings.push(...absent)
     else {
-      const told = isCredential(written, environment.env)
+      const credentials = isCredential(written, environment.env)
         ? [error(path, "can't be read here: it is a credential of the service")]
         : absent
-      absences.push(...told.map((one) => ({ ...one, shown: shownWith(reading.words, read) })))
+      absences.push(...credentials.map((one) => ({ ...one, shown: shownWith(reading.words, read) })))
     }
     return text
   })

@@ -106,11 +106,11 @@ export const examplesOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
 
 /** Returns a key's description and a hint about its syntax, for messages. */
 export const describe = (ast: SchemaAST.AST): { readonly description?: string; readonly hint?: string } => {
-  const said = (name: string) => {
+  const textAt = (name: string) => {
     const words = annotationOf(ast, name)
     return typeof words === "string" ? { [name]: words } : {}
   }
-  return { ...said("description"), ...said("hint") }
+  return { ...textAt("description"), ...textAt("hint") }
 }
 
 /** Returns the schema of a value in the file, before it is decoded. */
@@ -164,8 +164,8 @@ const isMisplaced = (ast: SchemaAST.AST, value: unknown): boolean =>
   typeof value === "string" && (ast._tag === "Objects" || ast._tag === "Arrays")
 
 const isOpen = (ast: SchemaAST.AST, value: unknown): boolean => {
-  const said = traitOf(ast, "shown")
-  if (said !== undefined) return said
+  const shown = traitOf(ast, "shown")
+  if (shown !== undefined) return shown
   if (ast._tag === "Union") {
     const fitting = ast.types.filter((type) => !isMisplaced(type, value))
     return fitting.length > 0 && fitting.every((type) => isOpen(type, value))

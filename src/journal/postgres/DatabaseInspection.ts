@@ -80,10 +80,10 @@ const clock = Effect.fnUntraced(function* (queries: Queries) {
   )
   const after = yield* Clock.currentTimeMillis
   const difference = Math.round((rows[0]?.now ?? 0) - (before + after) / 2)
-  const told = `the server's clock is ${Math.abs(difference)} ms ${difference < 0 ? "behind" : "ahead of"} this machine's`
+  const message = `the server's clock is ${Math.abs(difference)} ms ${difference < 0 ? "behind" : "ahead of"} this machine's`
   return Math.abs(difference) > largestDifference
-    ? warning(`${told}: retention, due times and ages are counted by each machine's own clock; run an NTP service`)
-    : ok(told)
+    ? warning(`${message}: retention, due times and ages are counted by each machine's own clock; run an NTP service`)
+    : ok(message)
 })
 
 interface Rights {

@@ -72,13 +72,13 @@ export const laneStates = (
   const moved = [...held.values()]
     .filter(({ sink }) => !lanes.includes(sink))
     .map((status) => ({ ...status, ...replaysOf(own.filter(({ lane }) => lane === status.sink)) }))
-  const told = new Set([...lanes, ...held.keys()])
+  const listed = new Set([...lanes, ...held.keys()])
   const left = own.filter(
-    (one) => one.sequence === sequence && one.last === undefined && one.lane !== "" && !told.has(nameOf(one.lane)),
+    (one) => one.sequence === sequence && one.last === undefined && one.lane !== "" && !listed.has(nameOf(one.lane)),
   )
   // A retry or a dead letter moves without a copy, and the first attempt of the other lane may have delivered it.
   const movedTo = own.flatMap(({ outcome, copy, note: { to } }) =>
-    outcome === "moved" && copy === undefined && to !== undefined && !told.has(nameOf(to)) ? [nameOf(to)] : [],
+    outcome === "moved" && copy === undefined && to !== undefined && !listed.has(nameOf(to)) ? [nameOf(to)] : [],
   )
   const elsewhere = [...new Set([...movedTo, ...left.map(({ lane }) => nameOf(lane))])].flatMap((lane) => {
     const records = left.filter((one) => nameOf(one.lane) === lane)

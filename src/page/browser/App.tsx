@@ -97,8 +97,8 @@ const headline = (now: Status): { readonly tone: string; readonly text: string }
 effect(() => {
   const now = status.value
   const found = now === undefined ? "" : headline(now).text
-  const said = link.value === "locked" ? [] : [...(link.value === "away" ? ["Disconnected"] : []), found]
-  document.title = [...said.filter((text) => text !== ""), "relay"].join(" · ")
+  const parts = link.value === "locked" ? [] : [...(link.value === "away" ? ["Disconnected"] : []), found]
+  document.title = [...parts.filter((text) => text !== ""), "relay"].join(" · ")
 })
 
 const LinkState = () => {

@@ -85,8 +85,8 @@ const reload = (file: string): void =>
     act: async () => {
       const { changes, notes, warnings } = await admin.reload()
       for (const one of [...notes, ...warnings.map(({ message }) => message)].slice(0, 3)) say(plain(one))
-      const told = changes.map(({ what, name, change }) => `${what} ${plain(name)} ${change}`)
-      return changes.length === 0 ? "Reloaded: nothing has changed." : `Reloaded: ${told.slice(0, 6).join(", ")}.`
+      const texts = changes.map(({ what, name, change }) => `${what} ${plain(name)} ${change}`)
+      return changes.length === 0 ? "Reloaded: nothing has changed." : `Reloaded: ${texts.slice(0, 6).join(", ")}.`
     },
   })
 

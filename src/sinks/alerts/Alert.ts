@@ -214,8 +214,8 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
   return (entry) => {
     const { event } = entry
     const subject = resolve === true ? asFailure(event) : event
-    const told = { ...entry, event: subject }
-    const read = fields(Numbers.parse((special.get(subject.type) ?? usual).render(told)))
+    const about = { ...entry, event: subject }
+    const read = fields(Numbers.parse((special.get(subject.type) ?? usual).render(about)))
     const object = idOf(read.objectId)
     const own = fields(read.own)
     const time = CloudEvents.time(entry)
@@ -224,7 +224,7 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
       : [subject.type, event.accountId, object || idempotencyKey(entry)]
     return {
       summary: Template.toText(read.summary),
-      key: keyOf?.render(told) || usualKey.map(Template.escapeKey).join("/"),
+      key: keyOf?.render(about) || usualKey.map(Template.escapeKey).join("/"),
       facts: factsOf({ Type: event.type, Account: event.accountId, Object: object, ...own, ...fields(read.details) }),
       event: factsOf({ Event: event.id }),
       time,
@@ -272,11 +272,11 @@ const words = (facts: ReadonlyArray<Fact>): string => facts.map(({ name, value }
 export const compile = (options: Options): ((group: Group) => Alert) => {
   const tell = teller(options)
   return ({ action, samples, count, first, last, key }) => {
-    const told = samples.map(tell)
-    const latest = told.at(-1)
+    const parts = samples.map(tell)
+    const latest = parts.at(-1)
     const webhook = samples.at(-1)?.event.webhook
     if (latest === undefined || webhook === undefined) throw new Error("an alert is made of one event at least")
-    const shared = latest.facts.filter((fact) => told.every(({ facts }) => isIn(facts, fact)))
+    const shared = latest.facts.filter((fact) => parts.every(({ facts }) => isIn(facts, fact)))
     const [type, account] = [named(shared, "Type"), named(shared, "Account")]
     const summary = clean(latest.summary.slice(0, 4_096)) || type || "An event without an envelope"
     const about = options.summary === undefined && account !== "" ? ` (${account})` : ""
@@ -298,7 +298,7 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
       facts: [...shared, ...(count > 1 ? times : [...latest.event, { name: "Time", value: latest.time }])],
       samples:
         count > 1
-          ? told.map(({ facts, event, time }) => ({
+          ? parts.map(({ facts, event, time }) => ({
               name: time,
               value: words([...facts.filter((fact) => !isIn(shared, fact)), ...event]) || "an event without an id",
             }))

@@ -74,11 +74,11 @@ const ofContainer = async ({ fromHttp }: Providers): Promise<AwsErrors.Credentia
     await fromHttp(once)()
     return undefined
   } catch (error) {
-    const said = ["message", "Code", "Message"].map((key) => textIn(error, key)).filter((text) => text !== "")
+    const texts = ["message", "Code", "Message"].map((key) => textIn(error, key)).filter((text) => text !== "")
     // The path may be a secret.
     const at = URL.canParse(address) ? new URL(address).origin : "which is not a URL"
-    const isRefusal = /status: 4\d\d|not accepted|Invalid URL|ENOENT|EACCES/.test(said.join(" "))
-    return { name: `the container's endpoint for credentials (${at})`, words: oneLine(said.join(", ")), isRefusal }
+    const isRefusal = /status: 4\d\d|not accepted|Invalid URL|ENOENT|EACCES/.test(texts.join(" "))
+    return { name: `the container's endpoint for credentials (${at})`, words: oneLine(texts.join(", ")), isRefusal }
   }
 }
 

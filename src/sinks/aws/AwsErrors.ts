@@ -295,15 +295,15 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   if (status === 429 || (status === 503 && retryAfter !== undefined)) {
     return throttled(`${at} asks to slow down (${status})`, retryAfter ?? pause)
   }
-  const said = code === "" ? `${status}` : `${status}, ${code}`
-  if (status >= 500 || status === 408 || isPassing(code)) return unavailable(`${at} can't take events now (${said})`)
+  const answer = code === "" ? `${status}` : `${status}, ${code}`
+  if (status >= 500 || status === 408 || isPassing(code)) return unavailable(`${at} can't take events now (${answer})`)
   if (status === 413) return unacceptable(`${at} finds the event too large (413)`)
   if (isMessages(code, service) && role === "") {
-    return rejected(`${at} refused the event (${said})`, textOf(detail))
+    return rejected(`${at} refused the event (${answer})`, textOf(detail))
   }
   if (code === "") return misconfigured(`${at}: ${misdirected(status, place, role, isXml)}`)
   return misconfigured(
-    `${at}: AWS refuses the relay's request (${said})${quoting(detail === noWords ? "" : oneLine(detail))}`,
+    `${at}: AWS refuses the relay's request (${answer})${quoting(detail === noWords ? "" : oneLine(detail))}`,
   )
 }
 
@@ -316,8 +316,8 @@ export interface Refused {
 }
 
 /** The reason for a failed entry of a batch. If the code doesn't decide, `senderFault` does. */
-export const entryErrorOf = ({ code: said, detail = "", senderFault }: Refused, place: Place): SinkError => {
-  const code = wordOf(said)
+export const entryErrorOf = ({ code: rawCode, detail = "", senderFault }: Refused, place: Place): SinkError => {
+  const code = wordOf(rawCode)
   const error: AwsError = { code, detail, status: 200, transport: "other", isUnsigned: false, role: "" }
   const at = placeOf(place)
   const known = ofCode(error, at, place.service)

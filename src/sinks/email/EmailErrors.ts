@@ -31,7 +31,7 @@ export interface Place {
 const enhancedOf = (reply: string): string | undefined => /^\d{3}[ -][245]\.(\d{1,3}\.\d{1,3})\b/.exec(reply)?.[1]
 
 /** The codes of a reply, RFC 5321 and RFC 3463, and the server's own words: `550 5.1.1: "No such user"`. */
-const saidBy = ({ reply, status }: SmtpError, { words }: Place): string => {
+const replyOf = ({ reply, status }: SmtpError, { words }: Place): string => {
   const enhanced = enhancedOf(reply)
   const code = enhanced === undefined ? String(status) : `${status} ${String(status)[0]}.${enhanced}`
   return code + quoting(words(reply.replace(/^\d{3}(?:[ -]|$)(?:[245]\.\d{1,3}\.\d{1,3}\s?)?/gm, "")))
@@ -180,27 +180,27 @@ const whatToDo = (concern: Concern | undefined, command: string, place: Place): 
 /** Decides the effect of a permanent refusal. */
 const refused = (error: SmtpError, at: string, place: Place): SinkError => {
   const { command, status } = error
-  const said = saidBy(error, place)
-  const wrong = (todo: string) => misconfigured(`${at} ${todo} (${said})`, kept(error, place))
+  const reply = replyOf(error, place)
+  const wrong = (todo: string) => misconfigured(`${at} ${todo} (${reply})`, kept(error, place))
   if (status === 538 || (status === 530 && /tls|ssl|encrypt/i.test(error.reply))) return wrong(wantsTls)
   if (command.startsWith("AUTH")) return wrong('refuses the user or its password: correct "auth"')
-  if (command === "STARTTLS") return misconfigured(`${at}: ${withoutTls(place)} (${said})`)
+  if (command === "STARTTLS") return misconfigured(`${at}: ${withoutTls(place)} (${reply})`)
   if (status === 530) return wrong(place.hasAuth ? 'wants another login: correct "auth"' : 'wants a login: set "auth"')
   const concern = concernOf(error)
   const todo = whatToDo(concern, command, place)
   if (todo !== undefined) return wrong(todo)
   switch (concern) {
     case "size":
-      return tooLarge(place, said)
+      return tooLarge(place, reply)
     case "content":
-      return unacceptable(`${at} refuses the mail for its content (${said})`, kept(error, place))
+      return unacceptable(`${at} refuses the mail for its content (${reply})`, kept(error, place))
     case "full":
-      return failed(`${at}: a mailbox is full (${said})`, kept(error, place))
+      return failed(`${at}: a mailbox is full (${reply})`, kept(error, place))
     case "limit":
-      return throttled(`${at} takes no more mails for some time (${said}): see "rateLimit"`, pause)
+      return throttled(`${at} takes no more mails for some time (${reply}): see "rateLimit"`, pause)
     default:
       return command === "DATA"
-        ? rejected(`${at} refuses the mail (${said})`, kept(error, place))
+        ? rejected(`${at} refuses the mail (${reply})`, kept(error, place))
         : wrong('does not serve the relay: correct "server"')
   }
 }
@@ -210,9 +210,9 @@ const kept = ({ reply }: SmtpError, { keep }: Place): { readonly answer?: Redact
   return answer === undefined ? {} : { answer }
 }
 
-const tooLarge = ({ server, bytes }: Place, said = ""): SinkError =>
+const tooLarge = ({ server, bytes }: Place, reply = ""): SinkError =>
   unacceptable(
-    `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes${said === "" ? "" : ` (${said})`}: shorten "text", or let a digest have fewer events`,
+    `SMTP server ${server}: a mail of ${bytes} bytes is larger than it takes${reply === "" ? "" : ` (${reply})`}: shorten "text", or let a digest have fewer events`,
   )
 
 /** Refusals of these concern every mail, also while they are temporary. */
@@ -223,14 +223,14 @@ export const sinkErrorOf = (error: SmtpError, place: Place): SinkError => {
   const { code, command, status } = error
   if (code === "EMESSAGE" && status === 0) return tooLarge(place)
   if (status === 0) return unanswered(error, at, place)
-  const said = saidBy(error, place)
-  if (isThrottling(error)) return throttled(`${at} asks for fewer mails (${said}): see "rateLimit"`, pause)
+  const reply = replyOf(error, place)
+  if (isThrottling(error)) return throttled(`${at} asks for fewer mails (${reply}): see "rateLimit"`, pause)
   if (status >= 500 && status !== 503) return refused(error, at, place)
   // These concern one mail: a greylist, a full mailbox. Anything else concerns every mail.
   const isMails = (command === "RCPT TO" || command === "DATA") && status !== 421 && !ofEvery.has(concernOf(error))
   return isMails
-    ? failed(`${at} does not take the mail now (${said})`, kept(error, place))
-    : unavailable(`${at} can't take mails now (${said})`, kept(error, place))
+    ? failed(`${at} does not take the mail now (${reply})`, kept(error, place))
+    : unavailable(`${at} can't take mails now (${reply})`, kept(error, place))
 }
 
 /** The server took the mail for some addresses only. They are named by their index: an address is personal data. */
@@ -243,7 +243,7 @@ export const partly = (
     const index = to.indexOf(address)
     return index === -1 ? `"cc"[${cc.indexOf(address)}]` : `"to"[${index}]`
   }
-  const which = all.map(({ address, error }) => `${placeOf(address)} (${saidBy(error, place)})`).join(", ")
+  const which = all.map(({ address, error }) => `${placeOf(address)} (${replyOf(error, place)})`).join(", ")
   const message = `SMTP server ${place.server} did not take the mail for ${which}`
   return all.some(({ error }) => error.status < 500 || concernOf(error) === "full")
     ? failed(`${message}; the other addresses have it, and it is sent again to these alone`)

@@ -101,11 +101,11 @@ const parametersOf = ({ scope, audience }: OAuthConfig): Record<string, string> 
   ...(audience !== undefined && { audience }),
 })
 
-/** Returns the failure for an answer's status, unless it is about the client. `said` has the endpoint's words. */
-const failureOf = (response: Response, text: () => string, said: string, now: number): SinkError | undefined => {
+/** Returns the failure for an answer's status, unless it is about the client. `words` has the endpoint's words. */
+const failureOf = (response: Response, text: () => string, words: string, now: number): SinkError | undefined => {
   const { status, headers } = response
   const inFront = status < 400 ? undefined : HttpAnswer.meaningInFront({ status, headers, text }, false)
-  const message = inFront?.because === undefined ? said : `${said}: ${inFront.because}`
+  const message = inFront?.because === undefined ? words : `${words}: ${inFront.because}`
   const mayWait = status === 503 && headers.get("retry-after") !== null
   if (status === 429 || mayWait || inFront?.verdict === "throttle") {
     return throttled(message, HttpAnswer.waitOf(headers, now))

@@ -67,14 +67,14 @@ const isPage = (text: string): boolean => /^\s*(<!doctype html|<html)/i.test(tex
 
 const ofCdn = (name: string, status: number, text: string): Documented | undefined => {
   const [, code] = /\berror code: (1\d{3})\b/i.exec(text) ?? []
-  const said = code === undefined ? "" : ` (error ${code})`
+  const suffix = code === undefined ? "" : ` (error ${code})`
   if (code === "1015") {
-    return { verdict: "throttle", because: `${name}, in front of the service, limits this machine's requests${said}` }
+    return { verdict: "throttle", because: `${name}, in front of the service, limits this machine's requests${suffix}` }
   }
   if (code !== undefined || (status === 403 && isPage(text))) {
     return {
       verdict: "misconfigured",
-      because: `${name}, in front of the service, blocks this machine${said}; the service's operator can allow its address, or send from another address`,
+      because: `${name}, in front of the service, blocks this machine${suffix}; the service's operator can allow its address, or send from another address`,
     }
   }
   const isBehind = name === "Cloudflare" ? status >= 520 && status <= 530 : status === 502 || status === 504
@@ -254,16 +254,16 @@ const whatToDo = (
 
 /** The reason for a proxy's refusal, by its status. */
 const byProxy = (name: string, status: number, proxy: HttpProxy): Reason => {
-  const said = status === 0 ? "" : ` (${status})`
+  const suffix = status === 0 ? "" : ` (${status})`
   if (status === 407) {
     return new SinkMisconfigured({
-      message: `${name}: the proxy ${proxy.name} wants credentials${said}: put them into ${proxy.variable}`,
+      message: `${name}: the proxy ${proxy.name} wants credentials${suffix}: put them into ${proxy.variable}`,
     })
   }
   return status >= 500 || status === 408 || status === 429
-    ? new SinkUnavailable({ message: `${name} can't be reached: the proxy ${proxy.name} can't get there${said}` })
+    ? new SinkUnavailable({ message: `${name} can't be reached: the proxy ${proxy.name} can't get there${suffix}` })
     : new SinkMisconfigured({
-        message: `${name}: the proxy ${proxy.name} does not let the relay there${said}: allow it, or name the host in NO_PROXY`,
+        message: `${name}: the proxy ${proxy.name} does not let the relay there${suffix}: allow it, or name the host in NO_PROXY`,
       })
 }
 
@@ -324,7 +324,7 @@ export const reasonOf = (
   const isPlain = (headers.get("content-encoding") ?? "identity") === "identity"
   const answer = isPlain ? keep?.(text(), token) : undefined
   const words =
-    keep === undefined || !isPlain ? "" : ownWords((said) => keep(said, token), spokenIn(text()), sentIn(body))
+    keep === undefined || !isPlain ? "" : ownWords((quoted) => keep(quoted, token), spokenIn(text()), sentIn(body))
   const message = `${name} answered ${status}${quoting(words)}${because === undefined ? "" : `: ${because}`}`
   const todo = (): string =>
     tooLong
@@ -335,23 +335,23 @@ export const reasonOf = (
           headers.get("location") ?? "",
           receiver.origin.startsWith("http:") ? proxyFor(receiver.origin) : undefined,
         )
-  const said = { message, code: status, ...(answer !== undefined && { answer }) }
+  const fields = { message, code: status, ...(answer !== undefined && { answer }) }
   switch (verdict) {
     case "retry":
-      return new DeliveryFailed(said)
+      return new DeliveryFailed(fields)
     case "reject":
       return new DeliveryRejected({
-        ...said,
+        ...fields,
         ...((status === 413 || chosen !== undefined || documented?.ofEvent === true) && { ofEvent: true }),
       })
     case "throttle": {
       const asked = documented?.retryAfter ?? waitAsked(headers, now)
       const otherwise = status === 403 ? wait.ofLimit : wait.usual
-      return new SinkThrottled({ ...said, retryAfter: bounded(asked, otherwise) })
+      return new SinkThrottled({ ...fields, retryAfter: bounded(asked, otherwise) })
     }
     case "misconfigured":
-      if (because !== undefined) return new SinkMisconfigured(said)
-      return new SinkMisconfigured({ ...said, message: `${message}: ${todo()}` })
+      if (because !== undefined) return new SinkMisconfigured(fields)
+      return new SinkMisconfigured({ ...fields, message: `${message}: ${todo()}` })
   }
 }
 

@@ -246,13 +246,13 @@ const refusal = /alert.*(?:certificate|unknown.?ca)/i
 /** An error below Kafka's protocol, by the system's code or else by its message. */
 export const below = (error: Error, code: string): KafkaError => {
   if (error instanceof NotKafka) return kafkaError(unreachable, error.message)
-  const said = `${code} ${error.message}`.trim()
-  if (/requires TLS/.test(said)) return kafkaError(tlsMissing)
-  if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(said)) return kafkaError(tlsUnwanted)
-  if (refusal.test(said)) return kafkaError(certificateRefused)
-  if (certificateCodes.test(said)) return kafkaError(untrusted, oneLine(said))
-  if (/timed? ?out|ETIMEDOUT/i.test(said)) return kafkaError(timedOut)
-  return /closed|before secure TLS|write.after.end|ECONNRESET|EPIPE/i.test(said)
+  const text = `${code} ${error.message}`.trim()
+  if (/requires TLS/.test(text)) return kafkaError(tlsMissing)
+  if (/wrong version number|ERR_SSL_WRONG_VERSION/i.test(text)) return kafkaError(tlsUnwanted)
+  if (refusal.test(text)) return kafkaError(certificateRefused)
+  if (certificateCodes.test(text)) return kafkaError(untrusted, oneLine(text))
+  if (/timed? ?out|ETIMEDOUT/i.test(text)) return kafkaError(timedOut)
+  return /closed|before secure TLS|write.after.end|ECONNRESET|EPIPE/i.test(text)
     ? kafkaError(closed)
     : kafkaError(unreachable, code)
 }

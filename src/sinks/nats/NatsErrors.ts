@@ -106,28 +106,28 @@ const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, " ")
 
 /** A stream refuses a message. */
 const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated }: Place): SinkError => {
-  const said = `${printable(detail)}, ${code}`
+  const reply = `${printable(detail)}, ${code}`
   const never = refusedForGood[code]
   if (never !== undefined)
-    return unacceptable(`${at}: an event of ${bytes} bytes, headers included, ${never} (${said})`)
+    return unacceptable(`${at}: an event of ${bytes} bytes, headers included, ${never} (${reply})`)
   const todo = lasting[code]
-  if (todo !== undefined) return misconfigured(`${at}: ${todo} (${said})`)
+  if (todo !== undefined) return misconfigured(`${at}: ${todo} (${reply})`)
   // 10077: the full stream keeps its messages (`discard: new`) until consumers remove some.
   if (code === 10077 && /exceeded/.test(detail)) {
-    const message = `${at}: the stream is full: raise its limits, or see to its consumers (${said})`
+    const message = `${at}: the stream is full: raise its limits, or see to its consumers (${reply})`
     return isTemplated ? failed(message) : throttled(message, 5 * seconds)
   }
   // Another subject would not help.
   if (usedUp.has(code)) {
     return throttled(
-      `${at}: the account, or the server, has no storage left for JetStream: raise its limits, or take messages out of its streams (${said})`,
+      `${at}: the account, or the server, has no storage left for JetStream: raise its limits, or take messages out of its streams (${reply})`,
       5 * seconds,
     )
   }
   // 10167: more messages wait to be written than the server keeps in memory.
-  if (code === 10167) return throttled(`${at}: the stream asks to wait (${said})`, 1 * seconds)
+  if (code === 10167) return throttled(`${at}: the stream asks to wait (${reply})`, 1 * seconds)
   // The rest is transient: an election, a store that fails over, resources that are used up.
-  return unavailable(`${at} can't take events now (${said})`)
+  return unavailable(`${at} can't take events now (${reply})`)
 }
 
 export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {

@@ -106,9 +106,9 @@ const vhostRefusal = (login: Login): Effect.Effect<string> =>
   Effect.callback<string>((resume) => {
     let read: Buffer = Buffer.alloc(0)
     const socket = openSocket(login, () => socket.write(header))
-    const end = (said: string): void => {
+    const end = (words: string): void => {
       socket.destroy()
-      resume(Effect.succeed(said))
+      resume(Effect.succeed(words))
     }
     socket.on("error", () => end(""))
     socket.on("close", () => end(""))
@@ -180,12 +180,12 @@ const errorOf = (error: unknown): AmqpError => {
 
 /** An error before the connection is open: amqplib has sentences for it, and no codes. */
 const openingError = (error: unknown): AmqpError => {
-  const said = textOf(error)
-  if (/ACCESS[-_]REFUSED/.test(said)) return amqpError(loginRefused)
-  if (/SASL mechanism/.test(said)) return amqpError(noLogin)
-  if (/Expected ConnectionOpenOk/.test(said)) return amqpError(vhostRefused)
-  if (/Socket closed abruptly|ECONNRESET|EPIPE/.test(said)) return amqpError(hungUp)
-  if (/^(Invalid frame|Frame |Expected |Server frameMax)/.test(said)) return amqpError(noBroker)
+  const text = textOf(error)
+  if (/ACCESS[-_]REFUSED/.test(text)) return amqpError(loginRefused)
+  if (/SASL mechanism/.test(text)) return amqpError(noLogin)
+  if (/Expected ConnectionOpenOk/.test(text)) return amqpError(vhostRefused)
+  if (/Socket closed abruptly|ECONNRESET|EPIPE/.test(text)) return amqpError(hungUp)
+  if (/^(Invalid frame|Frame |Expected |Server frameMax)/.test(text)) return amqpError(noBroker)
   return errorOf(error)
 }
 

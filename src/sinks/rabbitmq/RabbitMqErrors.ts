@@ -86,8 +86,8 @@ const unreached = ({ detail }: AmqpError, at: string, { isTls }: Place): SinkErr
   const failure = HttpTransport.failureOf(new Error(detail))
   const why = HttpTransport.passing[failure]
   if (why !== undefined) {
-    const said = failure === "other" ? detail : why
-    return unavailable(`${at} can't be reached: ${said}`)
+    const cause = failure === "other" ? detail : why
+    return unavailable(`${at} can't be reached: ${cause}`)
   }
   if (failure === "failed handshake") {
     const todo = isTls
@@ -150,15 +150,15 @@ const unroutable = (at: string, { exchange, routingKey = "", isTemplated }: Plac
 /** Decides, from the broker's words if it sent any, why it doesn't open a virtual host. */
 const ofVhost = (words: string, at: string, vhost: string): SinkError => {
   const named = `${at}: the virtual host ${vhost}`
-  const said = words === "" ? "" : ` (${oneLine(words)})`
+  const suffix = words === "" ? "" : ` (${oneLine(words)})`
   if (/connection limit \(\d+\) is reached/.test(words))
-    return unavailable(`${at} has no connection left for the relay: raise the limit${said}`)
-  if (/ is down$/.test(words)) return unavailable(`${named} is down${said}`)
-  if (/ not found$/.test(words)) return misconfigured(`${named} is not there: make it, or correct "url"${said}`)
+    return unavailable(`${at} has no connection left for the relay: raise the limit${suffix}`)
+  if (/ is down$/.test(words)) return unavailable(`${named} is down${suffix}`)
+  if (/ not found$/.test(words)) return misconfigured(`${named} is not there: make it, or correct "url"${suffix}`)
   return misconfigured(
     /refused for user/.test(words)
-      ? `${named} does not let the user in: grant it (set_permissions)${said}`
-      : `${named} is not there, does not let the user in, or has no connection left: make it, correct "url", or grant it (set_permissions)${said}`,
+      ? `${named} does not let the user in: grant it (set_permissions)${suffix}`
+      : `${named} is not there, does not let the user in, or has no connection left: make it, correct "url", or grant it (set_permissions)${suffix}`,
   )
 }
 

@@ -49,7 +49,7 @@ export interface FleetReport extends ReturnType<typeof make> {}
 export const make = (fleet: Fleet) => {
   let seen: Fleet["news"] | undefined
   /** The last known state of each stream. The lanes of this relay's own streams are counted on demand. */
-  const said = new Map<number, StreamReport | OwnedStream>()
+  const reports = new Map<number, StreamReport | OwnedStream>()
   /** Since when a stream has had no live owner, in milliseconds of the fleet's clock. */
   const unownedSince = new Map<number, number>()
 
@@ -65,8 +65,8 @@ export const make = (fleet: Fleet) => {
       const own = ownOf(id)
       const other = news.members.find((member) => member.name === owner)
       const report = own ?? other?.report.streams[id]
-      if (report !== undefined) said.set(id, report)
-      else if (other?.report.isWhole === false) said.delete(id)
+      if (report !== undefined) reports.set(id, report)
+      else if (other?.report.isWhole === false) reports.delete(id)
       const isLive =
         own !== undefined || (other !== undefined && owner !== name && fleet.ageOf(other.name) < takeoverAfter)
       if (isLive) unownedSince.delete(id)
@@ -76,7 +76,7 @@ export const make = (fleet: Fleet) => {
 
   const known = (): ReadonlyArray<readonly [id: number, stream: StreamReport | OwnedStream]> => {
     look()
-    return fleet.news.streams.map(({ id }) => [id, ownOf(id) ?? said.get(id) ?? nothing])
+    return fleet.news.streams.map(({ id }) => [id, ownOf(id) ?? reports.get(id) ?? nothing])
   }
 
   const streams = (): ReadonlyMap<number, StreamReport> =>

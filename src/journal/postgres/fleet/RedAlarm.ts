@@ -65,10 +65,10 @@ const parsed = (text: string | null): Raised => (text === null ? nothing : JSON.
  * After a loss, sequences are assigned again and may be lost again. So each loss gets a line that differs from
  * all earlier ones.
  */
-const lossLine = (said: ReadonlySet<string>, { events, from, isPart }: Lost): string => {
+const lossLine = (shownLines: ReadonlySet<string>, { events, from, isPart }: Lost): string => {
   const line = `The database lost ${isPart ? "at least " : ""}${events} events that were answered, from seq_${from} on: it failed over to a server that did not have them, or went back to an earlier state. Those that had not been delivered by then never will be, unless the sender sends them again.`
   let text = line
-  for (let times = 2; said.has(text); times++) text = `${line} From there on events were lost ${times} times.`
+  for (let times = 2; shownLines.has(text); times++) text = `${line} From there on events were lost ${times} times.`
   return text
 }
 
@@ -78,7 +78,7 @@ export interface RedAlarm extends ReturnType<typeof make> {}
 /** `relay` is this relay's name. */
 export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
   /** Lines that this relay has raised. An acknowledged line is not raised again. */
-  const said = new Set<string>()
+  const shownLines = new Set<string>()
   /** The lines that aren't known to be acknowledged. */
   const all = new Map<string, Own>()
   let clearedAt = Number.NEGATIVE_INFINITY
@@ -129,10 +129,10 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
   /** Raises each line once, and keeps it until it is acknowledged. */
   const raise = (lines: ReadonlyArray<string>): Effect.Effect<void> =>
     Effect.suspend(() => {
-      const added = lines.filter((line) => !said.has(line))
+      const added = lines.filter((line) => !shownLines.has(line))
       if (added.length === 0) return Effect.void
       for (const line of added) {
-        said.add(line)
+        shownLines.add(line)
         all.set(line, { at: wall() })
       }
       return store
@@ -152,7 +152,7 @@ export const make = (db: Database, { wall, steady }: Clocks, relay: string) => {
     raiseLost: (known: KnownRows, own?: OwnStream): Effect.Effect<void> =>
       known.takeLost(db, own).pipe(
         Effect.retry(Schedule.spaced("1 second")),
-        Effect.flatMap((lost) => (lost.events === 0 ? Effect.void : raise([lossLine(said, lost)]))),
+        Effect.flatMap((lost) => (lost.events === 0 ? Effect.void : raise([lossLine(shownLines, lost)]))),
         Effect.ignore,
       ),
 
