@@ -158,9 +158,9 @@ export const chainProblem = (pem: string): ChainProblem | undefined => {
   for (let at = all[0]; at !== undefined; ) {
     if (at.subject === at.issuer) return undefined
     chain.push(at)
-    const one = at
-    const next = all.find((other) => !chain.includes(other) && isIssuedBy(one, other))
-    if (next === undefined) return trusted().has(one.issuer) ? undefined : incomplete(one, all, chain)
+    const certificate = at
+    const next = all.find((other) => !chain.includes(other) && isIssuedBy(certificate, other))
+    if (next === undefined) return trusted().has(certificate.issuer) ? undefined : incomplete(certificate, all, chain)
     at = next
   }
   return undefined

@@ -254,8 +254,8 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     const { name } = spec.config
     const scope = yield* Scope.fork(sinks)
     const broke = (message: string): void => {
-      const one = running.get(name)
-      if (one?.acquired === acquired) one.current().inFlight.giveBack(message)
+      const lane = running.get(name)
+      if (lane?.acquired === acquired) lane.current().inFlight.giveBack(message)
     }
     const sink = yield* Scope.provide(pool.acquire(spec, { name, stats: stats(name), broke }), scope)
     const acquired: AcquiredSink = { ...sink, scope }
@@ -272,11 +272,11 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     yield* log.limitBacklog(name, backlog?.whenFull === "refuse" ? backlog.max : undefined, spec.maxBytes)
     const events = eventsOf(name)
     const options = { spec, acquired, log, events, stats: stats(name), wallClock, grace, settle }
-    const one = yield* runLane(options, state)
-    one.current().state.inherit(blocked)
-    running.set(name, one)
+    const lane = yield* runLane(options, state)
+    lane.current().state.inherit(blocked)
+    running.set(name, lane)
     events.active()
-    yield* FiberMap.run(pumps, name, one.run)
+    yield* FiberMap.run(pumps, name, lane.run)
   })
 
   /** Runs without the caller's context, because the effect outlives the caller. */
@@ -299,13 +299,13 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
   }
 
   const retire = Effect.fnUntraced(function* (name: string) {
-    const one = running.get(name)
-    if (one === undefined) return
+    const lane = running.get(name)
+    if (lane === undefined) return
     yield* FiberMap.remove(pumps, name)
-    yield* one.finish
+    yield* lane.finish
     // Not sooner, so that a stop during the steps above still finds the lane and ends it.
     running.delete(name)
-    yield* Scope.close(one.acquired.scope, Exit.void)
+    yield* Scope.close(lane.acquired.scope, Exit.void)
   })
 
   return {

@@ -88,10 +88,10 @@ export const layer: Layer.Layer<never, never, Archive | RelayEvents | ActiveConf
     /** Warns once before a certificate expires, and once after. */
     const certificates = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      for (const one of active.current.config.certificates) {
-        const { key: certificate, subject, notAfter, fingerprint } = one
+      for (const found of active.current.config.certificates) {
+        const { key: certificate, subject, notAfter, fingerprint } = found
         const isOver = notAfter <= now
-        const notice = isOver ? 0 : noticeOf(one)
+        const notice = isOver ? 0 : noticeOf(found)
         const key = `certificate:${certificate}:${fingerprint.slice(0, 23)}:${notice}`
         if (notAfter - now > notice || noticed.has(key)) continue
         noticed.add(key)

@@ -183,14 +183,14 @@ const makeCommitWait = Effect.fnUntraced(function* (
       new Promise((resolve) => {
         const started = now()
         const end = (exit: AppendExit): void => {
-          const index = open.indexOf(one)
+          const index = open.indexOf(waiting)
           if (index === -1) return
           open.splice(index, 1)
           Counters.observeCommit(commits, (now() - started) / 1_000)
           resolve(exit)
         }
-        const one = { started, end }
-        open.push(one)
+        const waiting = { started, end }
+        open.push(waiting)
         // The journal's promise never rejects.
         commit.then(end)
         if (isWatched) return

@@ -106,10 +106,10 @@ class Reason {
 
   #dropDetail(now: number): void {
     let least: readonly [detail: string, count: HourCount] | undefined
-    for (const one of this.details) {
-      const { total, lastAt } = one[1].advance(now)
+    for (const detail of this.details) {
+      const { total, lastAt } = detail[1].advance(now)
       if (least === undefined || total < least[1].total || (total === least[1].total && lastAt < least[1].lastAt)) {
-        least = one
+        least = detail
       }
     }
     if (least !== undefined) this.details.delete(least[0])
@@ -180,8 +180,8 @@ export const make = (clock: Clock.Clock): RecentRefusals => {
       const at = now()
       const counted: Array<Counted> = []
       for (const [key, reason] of reasons) {
-        const one = reason.counted(at)
-        if (one.count > 0) counted.push(one)
+        const refusal = reason.counted(at)
+        if (refusal.count > 0) counted.push(refusal)
         else reasons.delete(key)
       }
       return counted.toSorted((a, b) => b.count - a.count || b.lastAt - a.lastAt)

@@ -161,8 +161,9 @@ const newsAfter = Effect.fnUntraced(function* (
     const seen = Math.min(refusals, next.refusals)
     const fresh = recent.since(seen)
     skipped += next.refusals - seen - fresh.length
-    for (const one of fresh) {
-      if (filter.webhook === undefined || filter.webhook === one.webhook) show(() => refused.push(tappedRefusal(one)))
+    for (const refusal of fresh) {
+      if (filter.webhook === undefined || filter.webhook === refusal.webhook)
+        show(() => refused.push(tappedRefusal(refusal)))
     }
   }
   return { news: { events, refused, skipped }, next: { sequence: at, refusals: next.refusals } }

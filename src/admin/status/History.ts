@@ -150,8 +150,8 @@ export const totalsOf = ({ webhooks }: Counters, attempts: ReadonlyArray<LaneSta
   for (const { answers } of webhooks.values()) {
     for (const [status, count] of answers) totals[status < 300 ? "received" : "refused"] += count
   }
-  for (const one of attempts) {
-    for (const [outcome, count] of Object.entries(one)) {
+  for (const outcomes of attempts) {
+    for (const [outcome, count] of Object.entries(outcomes)) {
       totals[outcome === "delivered" ? "delivered" : "failed"] += count
     }
   }

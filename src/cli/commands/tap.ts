@@ -47,7 +47,7 @@ export const tap = Command.make(
         Effect.tap(client.tap({ query: given(flags) }), greet),
         Stream.runForEach(
           Effect.fnUntraced(function* ({ events, refused, skipped }) {
-            for (const one of [...events, ...refused].toSorted((a, b) => a.at - b.at)) yield* show(one)
+            for (const item of [...events, ...refused].toSorted((a, b) => a.at - b.at)) yield* show(item)
             if (skipped > 0) yield* say(style("dim", `… and ${skipped.toLocaleString("en-US")} more`))
           }),
         ),

@@ -118,8 +118,8 @@ export const test = Command.make(
       )
     }
     const style = yield* paint
-    for (const one of astray) yield* print(`${difference(one)}\n`)
-    for (const one of changed) yield* print(`${changes(one, style)}\n`)
+    for (const result of astray) yield* print(`${difference(result)}\n`)
+    for (const result of changed) yield* print(`${changes(result, style)}\n`)
     for (const { file } of payloads.filter(({ written }) => written)) yield* say(`${plain(file)} written`)
     for (const { event, sink, absent } of skipped) {
       yield* say(`${plain(event)} to ${plain(sink)} was not compared: its payload shows ${absent.join(", ")}`)

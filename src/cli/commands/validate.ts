@@ -57,7 +57,7 @@ export const validate = Command.make(
     yield* sayWarnings(loaded)
     yield* sayAbsent(loaded)
     const warning = (yield* paintMessages)("yellow", "warning")
-    for (const { sink, advice } of reached) for (const one of advice) yield* say(`${warning}: sink ${sink}: ${one}`)
+    for (const { sink, advice } of reached) for (const text of advice) yield* say(`${warning}: sink ${sink}: ${text}`)
     for (const { verdict, message } of looked) {
       if (verdict === "warning") yield* say(`${warning}: journal: ${message}`)
       else yield* print(`journal: ${message}`)

@@ -179,8 +179,8 @@ export const withProgressBar = Effect.fnUntraced(function* <A, E, R>(what: strin
   const draw = Effect.gen(function* () {
     yield* Effect.sleep(redrawEvery)
     const { work } = yield* ask((client) => client.status())
-    const one = work.find((item) => item.what === what)
-    if (one !== undefined) yield* show(what, one.share)
+    const current = work.find((item) => item.what === what)
+    if (current !== undefined) yield* show(what, current.share)
   })
   return yield* erasedAfter(Effect.raceFirst(answer, Effect.forever(Effect.ignore(draw))))
 })

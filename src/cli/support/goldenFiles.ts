@@ -195,15 +195,15 @@ export const compare = Effect.fnUntraced(function* (
         return yield* failed(`the sink ${plain(sink)} can't show its payload`)
       const golden = yield* files.read(file)
       const lines = diff(textOf(golden), payload)
-      const one = { event: test.event, sink, file, missing: golden === undefined }
+      const base = { event: test.event, sink, file, missing: golden === undefined }
       const hidden = lines.length === 0 ? [] : shownOf(lane, absent)
       if (hidden.length > 0) {
-        compared.push({ ...one, ok: true, written: false, absent: hidden, diff: [] })
+        compared.push({ ...base, ok: true, written: false, absent: hidden, diff: [] })
         continue
       }
       const written = update && lines.length > 0
       if (written) yield* files.write(file, `${payload}\n`)
-      compared.push({ ...one, ok: written || lines.length === 0, written, absent: [], diff: lines })
+      compared.push({ ...base, ok: written || lines.length === 0, written, absent: [], diff: lines })
     }
   }
   return compared

@@ -160,14 +160,14 @@ export const excerpt = (
   const at = beyond(span.offset)
   const last = Math.min(at + 2 * widest, tokens.length - 1)
   for (let index = Math.max(beyond(start), at - 2 * widest); index <= last; index++) {
-    const one = tokens[index]
-    if (one === undefined || one.offset >= end) break
-    const isAt = one.offset === span.offset
-    const about = isAt || (one.kind === token.unknown && one.offset < span.offset && span.offset < one.end)
-    const hides = isText(one.kind) && !(isAt && showsValue) && !one.isKey
+    const piece = tokens[index]
+    if (piece === undefined || piece.offset >= end) break
+    const isAt = piece.offset === span.offset
+    const about = isAt || (piece.kind === token.unknown && piece.offset < span.offset && span.offset < piece.end)
+    const hides = isText(piece.kind) && !(isAt && showsValue) && !piece.isKey
     const written =
-      isComment(one.kind) || one.kind === token.lineBreak ? "" : text.slice(one.offset, Math.min(one.end, end))
-    const shown = hides ? maskOf(one, text) : written.replaceAll(/[\t\r]/g, " ")
+      isComment(piece.kind) || piece.kind === token.lineBreak ? "" : text.slice(piece.offset, Math.min(piece.end, end))
+    const shown = hides ? maskOf(piece, text) : written.replaceAll(/[\t\r]/g, " ")
     if (about) underline = { start: line.length, length: shown.length }
     if (isAt && inside > 0 && !hides) underline = { start: line.length + inside, length: 1 }
     line += shown
@@ -326,23 +326,23 @@ const editsFor = (text: string, { error, offset, length }: ParseError): Readonly
     }
   }
   // The missing quote may be before a word, after a text, or before punctuation that was read as text.
-  for (const one of tokens) quote(one.kind === token.string ? one.offset + one.length : one.offset)
+  for (const piece of tokens) quote(piece.kind === token.string ? piece.offset + piece.length : piece.offset)
   for (let at = start; !isLong && at < end; at++) if (",:]}".includes(text[at] ?? "")) quote(at)
   quote(isLong ? offset : end)
   edits.push({ at: offset, end: offset + Math.max(1, length), by: "" })
-  for (const one of tokens) {
-    const written = text.slice(one.offset, one.offset + one.length)
-    if (one.kind !== token.string) {
-      const isKey = /^\s*:/.test(text.slice(one.offset + one.length, end))
+  for (const piece of tokens) {
+    const written = text.slice(piece.offset, piece.offset + piece.length)
+    if (piece.kind !== token.string) {
+      const isKey = /^\s*:/.test(text.slice(piece.offset + piece.length, end))
       const explanation = isKey ? words.PropertyNameExpected : undefined
       edits.push({
-        at: one.offset,
-        end: one.offset + one.length,
+        at: piece.offset,
+        end: piece.offset + piece.length,
         by: `"${written}"`,
         ...(explanation && { words: explanation }),
       })
     }
-    if (written.startsWith("#")) edits.push({ at: one.offset, end, by: "", words: hash, span: one })
+    if (written.startsWith("#")) edits.push({ at: piece.offset, end, by: "", words: hash, span: piece })
   }
   const plain = isLong ? line : line.replaceAll(/['‘’`“”„«»]/g, '"')
   if (plain !== line) edits.push({ at: start, end, by: plain, words: otherQuotes })

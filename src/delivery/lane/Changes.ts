@@ -291,27 +291,27 @@ export class Changes {
   /** Takes back a settlement that could not be stored. Its changes go into the next one. */
   restore(settlement: Settlement): void {
     this.#storing = undefined
-    for (const one of settlement.retry) {
-      const { sequence } = one
+    for (const retry of settlement.retry) {
+      const { sequence } = retry
       const [retrying, dead] = [this.#retries.get(sequence), this.#deadLetters.get(sequence)]
       const late = this.#late.get(sequence)
-      if (retrying !== undefined) this.#retries.set(sequence, { ...retrying, ...joined(one, retrying) })
-      else if (dead !== undefined) this.#deadLetters.set(sequence, { ...dead, ...joined(one, dead) })
-      else if (late !== undefined) this.#late.set(sequence, { ...late, ...joined(one, late) })
-      else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, one)
+      if (retrying !== undefined) this.#retries.set(sequence, { ...retrying, ...joined(retry, retrying) })
+      else if (dead !== undefined) this.#deadLetters.set(sequence, { ...dead, ...joined(retry, dead) })
+      else if (late !== undefined) this.#late.set(sequence, { ...late, ...joined(retry, late) })
+      else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, retry)
     }
     this.#restored = [...settlement.delivered, ...this.#restored]
     this.#dropped = [...settlement.dropped, ...this.#dropped]
-    for (const one of settlement.late) this.#late.set(one.sequence, one)
+    for (const late of settlement.late) this.#late.set(late.sequence, late)
     for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#endedRetries.add(sequence)
-    for (const one of settlement.deadLetter) {
-      const { sequence, failed, refunded } = one
+    for (const letter of settlement.deadLetter) {
+      const { sequence, failed, refunded } = letter
       const wait = this.#takenBack.get(sequence)
-      if (wait === undefined) this.#deadLetters.set(sequence, one)
+      if (wait === undefined) this.#deadLetters.set(sequence, letter)
       else this.#retries.set(sequence, { ...wait, failed, refunded })
       this.#takenBack.delete(sequence)
     }
-    for (const one of settlement.takeBack) this.#takenBack.set(one.sequence, one)
+    for (const wait of settlement.takeBack) this.#takenBack.set(wait.sequence, wait)
     this.#moved = true
   }
 }

@@ -221,7 +221,7 @@ export class Outcome {
     const keys = new Set(attempt.items.map(({ key }) => key))
     // If a later event of the key is in flight and may be delivered, the earlier one stays a dead letter.
     const released = ({ key }: Refused) => !keys.has(key) && queue.isInFlight(key)
-    for (const one of ruling.takeBack) if (!released(one)) this.#policy.takeBack(one)
+    for (const item of ruling.takeBack) if (!released(item)) this.#policy.takeBack(item)
     return ruling.failure
   }
 

@@ -175,14 +175,14 @@ class Copy {
     const { first, known, commit } = this.#target
     const cursors = new Map(lanes.map(({ name, cursor }) => [name, cursor]))
     const fresh: Array<Stored> = []
-    for (const one of page) {
-      const { sequence, sinks } = one.entry
+    for (const stored of page) {
+      const { sequence, sinks } = stored.entry
       const place = this.#places.add(index, sequence)
       for (const sink of sinks) {
         const cursor = cursors.get(sink)
         this.#lanes.get(sink)?.add(place, cursor !== undefined && !isPassed(cursor, sequence))
       }
-      if (place >= first + known) fresh.push(one)
+      if (place >= first + known) fresh.push(stored)
     }
     const [from, to] = [fresh[0], fresh.at(-1)]
     if (from === undefined || to === undefined) return

@@ -43,16 +43,16 @@ export const chooseImports = (
   const lanesOf = new Map<number, Set<string>>()
   const chosen: Array<ChosenImport> = []
   let known = 0
-  for (const one of events) {
-    const lanes = lanesOf.get(one.sequence) ?? new Set(importedFor(one.sequence))
-    lanesOf.set(one.sequence, lanes)
-    const pending = one.pending.filter((lane) => !lanes.has(lane))
-    const isKnown = pending.length === 0 || (mayBeReceived(one) && isReceived(one))
-    known += isKnown ? one.pending.length : one.pending.length - pending.length
+  for (const event of events) {
+    const lanes = lanesOf.get(event.sequence) ?? new Set(importedFor(event.sequence))
+    lanesOf.set(event.sequence, lanes)
+    const pending = event.pending.filter((lane) => !lanes.has(lane))
+    const isKnown = pending.length === 0 || (mayBeReceived(event) && isReceived(event))
+    known += isKnown ? event.pending.length : event.pending.length - pending.length
     if (isKnown) continue
     for (const lane of pending) lanes.add(lane)
     // It is appended as well, to get a sequence.
-    chosen.push({ ...one, pending, sinks: one.dead === undefined ? pending : [] })
+    chosen.push({ ...event, pending, sinks: event.dead === undefined ? pending : [] })
   }
   return { chosen, lanesOf, known }
 }

@@ -84,7 +84,7 @@ const reload = (file: string): void =>
     yes: "Reload",
     act: async () => {
       const { changes, notes, warnings } = await admin.reload()
-      for (const one of [...notes, ...warnings.map(({ message }) => message)].slice(0, 3)) say(plain(one))
+      for (const text of [...notes, ...warnings.map(({ message }) => message)].slice(0, 3)) say(plain(text))
       const texts = changes.map(({ what, name, change }) => `${what} ${plain(name)} ${change}`)
       return changes.length === 0 ? "Reloaded: nothing has changed." : `Reloaded: ${texts.slice(0, 6).join(", ")}.`
     },

@@ -253,10 +253,10 @@ const batchSender = (
       const refused: Array<PlacedRecord> = []
       const cutOff: Array<PlacedRecord> = []
       for (const [at, error] of yield* sendAll(records)) {
-        const one = records[at] as PlacedRecord
-        if (KafkaErrors.isOneRecords(error)) refused.push(one)
-        if (error.code === closed) cutOff.push(one)
-        failures.set(one.index, fault(error, one.message))
+        const record = records[at] as PlacedRecord
+        if (KafkaErrors.isOneRecords(error)) refused.push(record)
+        if (error.code === closed) cutOff.push(record)
+        failures.set(record.index, fault(error, record.message))
       }
       for (const some of Map.groupBy(refused, ({ message }) => place(message)).values()) {
         if (some.length > 1) yield* takeApart(some, failures)

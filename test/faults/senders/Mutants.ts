@@ -136,7 +136,7 @@ export const mutants = mutantsOf({
   "fuzz-config": {
     "a config's texts are shown": [
       "src/config/diagnostics/Syntax.ts",
-      "isText(one.kind) && !(isAt && showsValue) && !one.isKey",
+      "isText(piece.kind) && !(isAt && showsValue) && !piece.isKey",
       "false",
     ],
     "a column is counted from the file's start": [

@@ -26,7 +26,7 @@ export const mutants = mutantsOf({
     ],
     "what could not be stored goes with the next settlement": [
       "src/delivery/lane/Changes.ts",
-      "else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, one)",
+      "else if (!this.#hasEnded(sequence)) this.#retries.set(sequence, retry)",
       "else this.#hasEnded(sequence)",
     ],
     "an attempt has a deadline": [

@@ -220,16 +220,16 @@ export class Appends {
   /** Commits each event of a group separately, because the database refused one event's data. */
   async #oneByOne(group: Group): Promise<void> {
     for (const [place, { event, sinks }] of group.batch.entries.entries()) {
-      const one = new Group()
-      one.add(event, sinks, Origin.delivered, keyOf(event))
+      const single = new Group()
+      single.add(event, sinks, Origin.delivered, keyOf(event))
       const started = performance.now()
-      const exit = await this.#options.commit(one)
+      const exit = await this.#options.commit(single)
       if (Exit.isFailure(exit)) {
         group.refusal = Exit.failCause(exit.cause)
         this.#options.refused(event, group.refusal)
       } else {
         if (exit.value.void.length > 0) group.isVoid.add(place)
-        this.#options.stored(one, exit.value, performance.now() - started)
+        this.#options.stored(single, exit.value, performance.now() - started)
       }
     }
   }

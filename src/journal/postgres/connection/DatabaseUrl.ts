@@ -82,9 +82,9 @@ export const parse = (text: string): DatabaseUrl | string => {
   }
   const found = (directory === undefined ? hosts.split(",") : [directory]).map(hostOf)
   const all: Array<Host> = []
-  for (const one of found) {
-    if (typeof one === "string") return one
-    all.push(one)
+  for (const host of found) {
+    if (typeof host === "string") return host
+    all.push(host)
   }
   const usual: SslMode = all.every(isLocal) ? "disable" : "verify-full"
   return {

@@ -48,7 +48,7 @@ export const tablesOf = (engine: Engine): JournalTables => {
   const storeAlso = ({ removed, ended = [], imported = [], letters = [] }: AlsoStored): Committed => {
     const gone = removed === undefined ? [] : removeAll(removed)
     if (gone.length < (removed?.keys.length ?? 0)) throw DeadLetterChanges.lettersChanged
-    for (const one of ended) lanes.outcomes.ended(one)
+    for (const record of ended) lanes.outcomes.ended(record)
     const note = store.db.prepare("INSERT OR REPLACE INTO imported (journal, sequence, lanes) VALUES (?, ?, ?)")
     for (const { journal, sequence, lanes } of imported) note.run(journal, sequence, JSON.stringify(lanes))
     return allOf([...gone, ...letters.map((letter) => lanes.addDeadLetter(letter))])

@@ -59,7 +59,7 @@ const logOf = (engine: Engine, lane: string, to: string): MovingLog | undefined 
         const advance = () => lanes.settle(cursorSettlement(lane, cursor, source.pausedFor))
         if (again.length === 0) return engine.apply(advance)
         engine.appendWith(again, Origin.moved, ([first = 0]) => {
-          for (const one of ended(first)) lanes.outcomes.ended(one)
+          for (const record of ended(first)) lanes.outcomes.ended(record)
           return advance()
         })
       }),
