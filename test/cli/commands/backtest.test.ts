@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test"
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect, Option } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { Backtest } from "../../../src/cli/support/comparison.ts"
 import { Config } from "../../../src/cli/support/flags.ts"
 import { loadLacking } from "../../../src/cli/support/loadConfig.ts"
@@ -9,11 +9,18 @@ import { Program } from "../../../src/cli/support/Program.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import { each, isDelivery } from "../../../src/journal/JournalCopy.ts"
 import { reading } from "../../../src/journal/Journals.ts"
-import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import type { WholeJournal } from "../../../src/journal/JournalType.ts"
+import { PostgresConfig } from "../../../src/journal/postgres/connection/PostgresConfig.ts"
+import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
+import { migrate } from "../../../src/journal/postgres/tables/DatabaseSchema.ts"
 import { services } from "../../../src/runtime/Process.ts"
+import { openDatabase } from "../../journal/postgres/database.ts"
 import { optionsAt } from "../../journal/samples.ts"
-import { whole } from "../../journal/whole.ts"
+import { session } from "../../journal/sqlite/session.ts"
+import { it } from "../../lib/effect.ts"
+import { suiteUnless } from "../../lib/lacking.ts"
 import { seeded } from "../../lib/seeded.ts"
+import { type Postgres, reasonToSkip, sharedPostgres } from "../../parts/Postgres.ts"
 import { cli, temporary } from "../harness.ts"
 import { baseOf, eventOf, type Config as File, mistakeOf } from "../support/configMistakes.ts"
 
@@ -37,16 +44,17 @@ const changed = (change: (config: File) => void): string => {
   return write(config)
 }
 
+const append = (journal: WholeJournal, events: ReadonlyArray<Event>) =>
+  Effect.gen(function* () {
+    for (const sink of Object.keys(base.sinks)) yield* journal.openLane(sink)
+    for (let at = 0; at < events.length; at += 500) {
+      const slice = events.slice(at, at + 500)
+      yield* Effect.forEach(slice, (event) => journal.append(event, ["audit"]), { concurrency: "unbounded" })
+    }
+  })
+
 const fill = (path: string, events: ReadonlyArray<Event>) =>
-  Effect.flatMap(whole, (journal) =>
-    Effect.gen(function* () {
-      for (const sink of Object.keys(base.sinks)) yield* journal.openLane(sink)
-      for (let at = 0; at < events.length; at += 500) {
-        const slice = events.slice(at, at + 500)
-        yield* Effect.forEach(slice, (event) => journal.append(event, ["audit"]), { concurrency: "unbounded" })
-      }
-    }),
-  ).pipe(Effect.provide(SqliteJournal.layer(optionsAt(path))), Effect.scoped, Effect.runPromise)
+  session(optionsAt(path), (journal) => append(journal, events)).pipe(Effect.runPromise)
 
 const eventsOf = (amount: number): ReadonlyArray<Event> => {
   const random = seeded(51)
@@ -56,9 +64,11 @@ const eventsOf = (amount: number): ReadonlyArray<Event> => {
 }
 
 const running = write(base)
+/** The number of events in the journal. */
+const kept = 400
 
 describe("backtest", () => {
-  beforeAll(() => fill(journal.path, eventsOf(1_000)))
+  beforeAll(() => fill(journal.path, eventsOf(kept)))
 
   const run = (file: string, ...args: ReadonlyArray<string>) =>
     cli(["backtest", "-c", file, "--against", running, ...args])
@@ -72,7 +82,7 @@ describe("backtest", () => {
     expect([code, stdout]).toEqual([
       0,
       expect.stringMatching(
-        /^1,000 events, received from \S+ to \S+\n(.*\n)*\n0 events to other sinks, 0 payloads of 0 different, quarantined 0 before, 0 after\n$/,
+        /^400 events, received from \S+ to \S+\n(.*\n)*\n0 events to other sinks, 0 payloads of 0 different, quarantined 0 before, 0 after\n$/,
       ),
     ])
   })
@@ -183,7 +193,7 @@ describe("backtest", () => {
   })
 
   test("reads only the events between two times", async () => {
-    const all = eventsOf(1_000)
+    const all = eventsOf(kept)
     const [since, until] = [now - 3 * 24 * hour, now - 2 * 24 * hour]
     const { report } = await reported(
       write(base),
@@ -198,6 +208,17 @@ describe("backtest", () => {
       within[0]?.receivedAt,
       within.at(-1)?.receivedAt,
     ])
+  })
+
+  test("reads a journal that a relay has open, and changes nothing in it", async () => {
+    const before = readFileSync(journal.path)
+    expect((await run(write(base))).code).toBe(0)
+    expect(readFileSync(journal.path).equals(before)).toBe(true)
+    const meanwhile = session(optionsAt(journal.path), () => Effect.promise(() => run(write(base))))
+    expect(await Effect.runPromise(meanwhile)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("400 events,"),
+    })
   })
 
   test("refuses a config that is compared with itself, an unknown sink and a wrong pattern", async () => {
@@ -223,7 +244,7 @@ describe("backtest", () => {
 
 /** A hundred thousand events take minutes. */
 const isLong = process.env.RELAY_PARTS === "1"
-const amount = isLong ? 100_000 : 500
+const amount = isLong ? 100_000 : 300
 
 describe("a mistake in a config", () => {
   const load = (file: string) =>
@@ -267,4 +288,31 @@ describe("a mistake in a config", () => {
     })
     expect(hidden).toEqual([])
   }, 900_000)
+})
+
+suiteUnless(reasonToSkip(), "backtest on PostgreSQL", () => {
+  let server: Postgres
+  beforeAll(async () => {
+    server = await sharedPostgres()
+  }, 60_000)
+
+  it.live("reads the events of all streams while a relay is on the journal", function* () {
+    const keys = { url: server.url, schema: `backtest_${process.pid}`, name: "one" }
+    const config = Schema.decodeUnknownSync(PostgresConfig)(keys)
+    const database = yield* openDatabase(server.url, { schema: config.schema })
+    yield* Effect.orDie(migrate(database, config.schema))
+    const { retention, maxSize, duplicates } = config
+    const journal = yield* PostgresJournal.make(database, { name: "one", retention, maxSize, duplicates })
+    yield* append(journal, eventsOf(200))
+    const before = baseOf({ type: "postgres", ...keys })
+    const after = structuredClone(before)
+    after.routes.push({ name: "clients", match: ["client.*"], to: ["chat"] })
+    const since = new Date(now - 5 * 24 * hour).toISOString()
+    const args = ["backtest", "-c", write(after), "--against", write(before), "--since", since, "--json"]
+    const { code, stdout } = yield* Effect.promise(() => cli(args))
+    const report = JSON.parse(stdout)
+    const within = eventsOf(200).filter(({ receivedAt }) => receivedAt >= now - 5 * 24 * hour)
+    const moved = within.filter(({ type }) => type.startsWith("client."))
+    expect([code, report.events, report.moved, report.unexpected]).toEqual([1, within.length, moved.length, ["chat"]])
+  })
 })
