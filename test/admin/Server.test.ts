@@ -6,9 +6,10 @@ import type { Status } from "../../src/admin/status/Status.ts"
 import type { Webhook } from "../../src/config/Config.ts"
 import * as Runtime from "../../src/runtime/Runtime.ts"
 import * as Raw from "../e2e/http/Raw.ts"
-import { webhook } from "../ingest/fixture.ts"
-import { event, settlement } from "../journal/samples.ts"
+import { routes, webhook } from "../ingest/fixture.ts"
+import { event, letter, settlement } from "../journal/samples.ts"
 import { it } from "../lib/effect.ts"
+import { envelope } from "../lib/kit.ts"
 import { config, json, lane, start, text } from "./fixture.ts"
 
 const letters = Effect.fnUntraced(function* (admin: Effect.Success<ReturnType<typeof start>>, count: number) {
@@ -423,6 +424,34 @@ describe("the admin API", () => {
         yield* journal.settle([settlement("lake", 5, { endRetry: sequences })])
       }
       expect(slices).toEqual([[1, 2], [3, 4], [5]])
+      expect(yield* Effect.flatMap(Fiber.join(replay), json)).toEqual({ count: 5, stayed: [], erased: 0 })
+    },
+  )
+
+  it.live(
+    "routes quarantined events within half of the backlog limit of their sinks, and the rest as they go",
+    function* () {
+      const backlog = { max: 4, whenFull: "refuse" } as const
+      const sinks = config().sinks.map((sink) => ({ ...sink, backlog }))
+      const { journal, post } = yield* start({ config: { sinks, webhooks: [webhook()], routes } })
+      const quarantine = "_quarantine"
+      for (const name of [quarantine, "lake"]) yield* journal.openLane(name)
+      const problem = "the event type is not in the catalogue"
+      for (let index = 1; index <= 5; index++) {
+        const body = new TextEncoder().encode(envelope(`evt_${index}`, { type: "client.created" }))
+        yield* journal.append(event(`evt_${index}`, { problem, body }), [quarantine])
+      }
+      const deadLetter = [1, 2, 3, 4, 5].map(letter)
+      yield* journal.settle([settlement(quarantine, 5, { deadLetter })])
+      const replay = yield* Effect.forkChild(post("/api/v1/dead-letters/replay", { sink: quarantine }))
+      const waited: Array<number> = []
+      for (let left = 5; left > 0; left -= waited.at(-1) ?? 0) {
+        const backlogs = Effect.map(journal.lanes, (lanes) => lanes.find(({ name }) => name === "lake")?.backlog ?? 0)
+        waited.push(yield* backlogs.pipe(Effect.repeat({ until: (events) => events > 0 })))
+        const newest = (yield* journal.read(5, 10)).at(-1)?.sequence ?? 0
+        yield* journal.settle([settlement("lake", newest)])
+      }
+      expect(waited).toEqual([2, 2, 1])
       expect(yield* Effect.flatMap(Fiber.join(replay), json)).toEqual({ count: 5, stayed: [], erased: 0 })
     },
   )

@@ -97,25 +97,24 @@ const listed = (letter: StoredDeadLetter): DeadLetter => ({
 
 interface Change {
   readonly change: (ids: ReadonlyArray<string>) => Effect.Effect<number, JournalError>
-  /** Waits until some of these can be changed, and returns their number. `count` is the number of changed ones. */
-  readonly room?: (ids: ReadonlyArray<string>, count: number) => Effect.Effect<number, JournalError>
+  /** Returns the sinks that get the dead letter. Their backlogs must have room for it. */
+  readonly sinksOf?: (letter: StoredDeadLetter) => ReadonlyArray<string>
   /** Dead letters a second. */
   readonly rate?: number | undefined
 }
 
 /**
- * Returns how many of these dead letters fit into the backlogs of their sinks. Beyond `backlog.max` they would
- * become dead letters again, or new deliveries would be refused. Waits until some fit. `count` is the number of queued ones.
+ * Returns how many more dead letters fit into the backlogs of these sinks. Beyond `backlog.max` they would become dead
+ * letters again, or new deliveries would be refused. Waits until some fit. `count` is the number of queued ones.
  */
-const roomOf = Effect.fnUntraced(function* (
+const roomFor = Effect.fnUntraced(function* (
   archive: Archive["Service"],
   sinks: RelayConfig["sinks"],
-  ids: ReadonlyArray<string>,
+  names: ReadonlySet<string>,
   count: number,
 ) {
-  const lanes = new Set(ids.map((id) => parseLetterId(id)?.lane))
-  const limited = sinks.filter(({ name, backlog }) => backlog !== undefined && lanes.has(name))
-  if (limited.length === 0) return ids.length
+  const limited = sinks.filter(({ name, backlog }) => backlog !== undefined && names.has(name))
+  if (limited.length === 0) return Number.POSITIVE_INFINITY
   for (let [left, most] = [looks, Number.NEGATIVE_INFINITY]; ; ) {
     const { events, why } = yield* roomAt(archive, limited)
     if (events > 0) return events
@@ -132,25 +131,24 @@ const roomOf = Effect.fnUntraced(function* (
 
 /** Changes all selected dead letters, oldest first, so that sinks with an order receive them in order. */
 const changeAll = Effect.fnUntraced(function* (
-  { matching }: ReturnType<typeof reader>,
+  archive: Archive["Service"],
+  config: () => RelayConfig,
   selection: Selection,
-  { change, room = (ids) => Effect.succeed(ids.length), rate }: Change,
+  { change, sinksOf = () => [], rate }: Change,
   onProgress: OnProgress,
 ) {
-  const selected =
-    "ids" in selection
-      ? newestFirst(selection.ids)
-      : yield* Stream.runCollect(Stream.map(matching(selection), ({ id }) => id))
-  const ids = selected.toReversed()
+  const selected = Stream.map(reader(archive).all(selection), (letter) => ({ id: letter.id, sinks: sinksOf(letter) }))
+  const letters = (yield* Stream.runCollect(selected)).toReversed()
   const pace = paceOf(rate)
   const most = Math.min(step, pace.most)
   let count = 0
-  for (let next = 0; next < ids.length; ) {
-    const wanted = ids.slice(next, next + most)
-    const some = wanted.slice(0, yield* room(wanted, count))
-    count += yield* change(some)
+  for (let next = 0; next < letters.length; ) {
+    const wanted = letters.slice(next, next + most)
+    const names = new Set(wanted.flatMap(({ sinks }) => sinks))
+    const some = wanted.slice(0, yield* roomFor(archive, config().sinks, names, count))
+    count += yield* change(some.map(({ id }) => id))
     next += some.length
-    onProgress(next / ids.length)
+    onProgress(next / letters.length)
     yield* Effect.sleep(pace.rest(some.length))
   }
   return count
@@ -165,8 +163,7 @@ export const deadLetterHandlers = HttpApiBuilder.group(
     const ingest = yield* Ingest
     const work = yield* Work
 
-    const letters = reader(archive)
-    const { matching, find, all } = letters
+    const { matching, find, all } = reader(archive)
 
     /** A mistyped name must not look like a lane without dead letters, nor a mistyped pattern like types without any. */
     const requireKnown = Effect.fnUntraced(function* (selection: LetterSelection) {
@@ -179,7 +176,9 @@ export const deadLetterHandlers = HttpApiBuilder.group(
 
     const changed = Effect.fnUntraced(function* (what: string, selection: Selection, change: Change) {
       yield* requireKnown("ids" in selection ? {} : selection)
-      const changing = work.track(what, (onProgress) => changeAll(letters, selection, change, onProgress))
+      const changing = work.track(what, (onProgress) =>
+        changeAll(archive, () => active.current.config, selection, change, onProgress),
+      )
       return { count: yield* Effect.mapError(changing, refusedOr) }
     })
 
@@ -250,8 +249,12 @@ export const deadLetterHandlers = HttpApiBuilder.group(
           Stream.filter(all(payload), ({ entry: { event } }) => event.erased !== undefined),
         )
         const change = (ids: ReadonlyArray<string>) => archive.replayDeadLetters(ids, reroute)
-        const room: Change["room"] = (ids, count) => roomOf(archive, active.current.config.sinks, ids, count)
-        const { count } = yield* changed("replay of dead letters", payload, { change, room, rate })
+        const sinksOf = ({ lane, entry: { event } }: StoredDeadLetter): ReadonlyArray<string> => {
+          if (lane !== quarantine) return [lane]
+          const found = ingest.reroute(event)
+          return found.stays === undefined ? found.sinks : []
+        }
+        const { count } = yield* changed("replay of dead letters", payload, { change, sinksOf, rate })
         // Erased dead letters stay, so they are still found afterwards.
         return { count, stayed: stayed(), erased: yield* Effect.mapError(counting, unavailable) }
       }),

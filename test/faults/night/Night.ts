@@ -267,8 +267,8 @@ export const mutants = mutantsOf({
   [cli.name]: {
     "a replay of dead letters leaves room in the backlog": [
       "src/admin/api/DeadLetterHandlers.ts",
-      "if (limited.length === 0) return ids.length",
-      "if (limited.length >= 0) return ids.length",
+      "if (limited.length === 0) return Number.POSITIVE_INFINITY",
+      "if (limited.length >= 0) return Number.POSITIVE_INFINITY",
     ],
   },
 })
