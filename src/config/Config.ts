@@ -4,7 +4,8 @@
  * `ConfigFile.ts` describes the file, and `Load.ts` makes this of it.
  */
 import { DateTime, Duration } from "effect"
-import type { Bytes, EpochMillis } from "../event/Quantities.ts"
+import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
+import type { Sender } from "../routing/Foreign.ts"
 import type { Route } from "../routing/Router.ts"
 import type { Certificate } from "./Certificate.ts"
 import type { ConfigFile, Lane } from "./schema/ConfigFile.ts"
@@ -61,11 +62,13 @@ export type Tls = NonNullable<ConfigFile["tls"]>
 export type Secret = Webhook["secrets"][number]
 
 /** A webhook of the sender: its path, and how its deliveries are verified and answered. */
-export interface Webhook extends Omit<ConfigFile["webhooks"][string], "id" | "silentAfter"> {
+export interface Webhook extends Omit<ConfigFile["webhooks"][string], "id" | "silentAfter" | "verify" | "event"> {
   readonly name: string
   readonly ids: ReadonlyArray<string>
   /** If absent, the sender is never reported as silent. */
   readonly silentAfter?: SilentAfter
+  /** Set for another sender than the scheduling service. */
+  readonly sender?: Sender
 }
 
 /** How a sink's events are delivered, retried and dead-lettered. */
@@ -121,3 +124,34 @@ export interface RelayConfig extends Omit<ConfigFile, Replaced> {
   readonly sinks: ReadonlyArray<LaneConfig>
   readonly routes: ReadonlyArray<Route>
 }
+
+// Decides when a secret or a certificate is about to expire, for the relay's own events, `relay status`, `relay doctor`
+// and the page.
+
+/** The time before a secret's expiry at which it is announced. */
+export const noticeOfExpiry: Millis = 14 * 86_400_000
+
+type Period = { readonly notBefore: EpochMillis; readonly notAfter: EpochMillis }
+
+/** Returns the notice for a certificate: at most a third of its lifetime, because short certificates are renewed late. */
+export const noticeOf = ({ notBefore, notAfter }: Period): Millis =>
+  Math.min(noticeOfExpiry, Math.floor((notAfter - notBefore) / 3))
+
+export const isExpiring = (certificate: Period, now: EpochMillis): boolean =>
+  certificate.notAfter - now <= noticeOf(certificate)
+
+interface Expiring {
+  readonly expires?: EpochMillis
+}
+
+/** Reports whether a secret expires within this time. With 0, reports whether it has expired. */
+export const expiresWithin = ({ expires }: Expiring, time: Millis, now: EpochMillis): boolean =>
+  expires !== undefined && expires - now <= time
+
+/** Reports whether every secret of a webhook has expired, so that no delivery can be verified. */
+export const haveExpired = (secrets: ReadonlyArray<Expiring>, now: EpochMillis): boolean =>
+  secrets.every((secret) => expiresWithin(secret, 0, now))
+
+/** Returns the successor of a secret: another secret of the same webhook that expires later. */
+export const successorOf = <S extends Expiring>({ expires = 0 }: S, secrets: ReadonlyArray<S>): S | undefined =>
+  secrets.find((other) => other.expires === undefined || other.expires > expires)

@@ -8,7 +8,7 @@
  */
 import { Clock, Effect, Hash, Layer, Schedule } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import { noticeOf, noticeOfExpiry } from "../config/Expiry.ts"
+import { noticeOf, noticeOfExpiry } from "../config/Config.ts"
 import { Archive } from "../journal/Archive.ts"
 import { takeoverAfter } from "../journal/FleetStatus.ts"
 import { reportsLoss } from "../telemetry/Repeats.ts"

@@ -237,6 +237,8 @@ const finder = (events: ClientsConfig["events"]) => {
     ([pattern, pointer]) => [Pattern.make(pattern), Pointer.parsePointer(pointer) ?? []] as const,
   )
   return (entry: Entry): string | undefined => {
+    // Only the scheduling service has clients.
+    if (entry.event.foreign !== undefined) return undefined
     const found = compiled.find(([pattern]) => pattern.matches(entry.event.type))
     const envelope = found && Result.getOrUndefined(Envelope.decode(entry.event.body))
     if (found === undefined || envelope === undefined) return undefined

@@ -6,6 +6,7 @@
  * type has no published schema, so the relay assumes none.
  */
 import { Predicate, Result, Schema, SchemaIssue } from "effect"
+import type { Event } from "./Event.ts"
 import { resource } from "./EventType.ts"
 import * as Numbers from "./Numbers.ts"
 import { mask } from "./Quoted.ts"
@@ -68,38 +69,62 @@ const longField = ({ id, account_id, version, created_at, data }: Envelope): str
   return isLong(created_at) ? "created_at" : undefined
 }
 
-/**
- * Decodes the raw bytes of a delivery. If a body is not an envelope, returns a
- * failure and throws nothing. Code that copies values out of a body parses it with
- * `Numbers`.
- */
-export const decode = (
-  body: Uint8Array,
-  parse: (text: string) => unknown = JSON.parse,
-): Result.Result<Envelope, Undecodable> => {
+type Parse = (text: string) => unknown
+
+const parsed = (body: Uint8Array, parse: Parse): Result.Result<unknown, Undecodable> => {
   let text: string
   try {
     text = utf8.decode(body)
   } catch {
     return Result.fail({ problem: "the body is not UTF-8" })
   }
-  let value: unknown
   try {
-    value = parse(text)
+    return Result.succeed(parse(text))
   } catch {
     return Result.fail({ problem: "the body is not JSON" })
   }
-  if (!isEnvelope(value)) return Result.fail({ problem: describe(value) })
-  const long = longField(value)
+}
+
+const limited = (envelope: Envelope): Result.Result<Envelope, Undecodable> => {
+  const long = longField(envelope)
   return long === undefined
-    ? Result.succeed(value)
+    ? Result.succeed(envelope)
     : Result.fail({ problem: `${long} is longer than ${longest} bytes` })
 }
 
+/**
+ * Decodes the raw bytes of a delivery. If a body is not an envelope, returns a
+ * failure and throws nothing. Code that copies values out of a body parses it with
+ * `Numbers`.
+ */
+export const decode = (body: Uint8Array, parse: Parse = JSON.parse): Result.Result<Envelope, Undecodable> => {
+  const value = parsed(body, parse)
+  if (Result.isFailure(value)) return Result.fail(value.failure)
+  return isEnvelope(value.success) ? limited(value.success) : Result.fail({ problem: describe(value.success) })
+}
+
+/** Decodes the body of another sender's delivery, which must be a JSON object. */
+export const decodeObject = (body: Uint8Array, parse: Parse = JSON.parse): Result.Result<object, Undecodable> =>
+  Result.filterOrFail(parsed(body, parse), Predicate.isObject, () => ({ problem: "the JSON is not an object" }))
+
+/** Returns the envelope of an event. An event of another sender has its body in `data.object`. */
+export const ofEvent = (
+  { id, type, accountId, foreign, body }: Pick<Event, "id" | "type" | "accountId" | "foreign" | "body">,
+  parse?: Parse,
+): Result.Result<Envelope, Undecodable> => {
+  if (foreign === undefined) return decode(body, parse)
+  const object = decodeObject(body, parse)
+  if (Result.isFailure(object)) return Result.fail(object.failure)
+  const data = { type, object: object.success as Envelope["data"]["object"] }
+  return limited({ id, account_id: accountId, version: "", created_at: foreign.createdAt, data })
+}
+
 /** Returns the envelope with exact numbers if `JSON.parse` rounds any of them. Otherwise returns the same envelope. */
-export const exact = (body: Uint8Array, envelope: Envelope): Envelope => {
+export const exact = ({ body, foreign }: Pick<Event, "body" | "foreign">, envelope: Envelope): Envelope => {
   const text = utf8.decode(body)
-  return Numbers.mayRound(text) ? (Numbers.parse(text) as Envelope) : envelope
+  if (!Numbers.mayRound(text)) return envelope
+  if (foreign === undefined) return Numbers.parse(text) as Envelope
+  return { ...envelope, data: { ...envelope.data, object: Numbers.parse(text) as Envelope["data"]["object"] } }
 }
 
 /** Fields of a client object that are null in a delivery. */
@@ -150,9 +175,13 @@ const maskedFields = (fields: object, depth = 0): object =>
     Object.entries(fields).map(([key, value]) => [fieldName.test(key) ? key : mask, masked(key, value, depth)]),
   )
 
-/** Returns the masked body as JSON, or `undefined` if it is not an envelope. */
-export const maskedBody = (bytes: Uint8Array): Uint8Array | undefined => {
-  const decoded = decode(bytes)
+/** Returns the masked body as JSON, or `undefined` if the event has no envelope. */
+export const maskedBody = ({ body, foreign }: Pick<Event, "body" | "foreign">): Uint8Array | undefined => {
+  if (foreign !== undefined) {
+    const object = Result.getOrUndefined(decodeObject(body))
+    return object && new TextEncoder().encode(JSON.stringify(maskedFields(object)))
+  }
+  const decoded = decode(body)
   if (Result.isFailure(decoded)) return undefined
   const { id, account_id, version, created_at, data, ...others } = decoded.success
   const { type, object, ...besides } = data

@@ -12,12 +12,20 @@ export interface Erased {
   readonly key: readonly [hi: number, lo: number, bodyCrc: number]
 }
 
+/** The facts about an event of another sender than the scheduling service. */
+export interface Foreign {
+  /** ISO 8601 in UTC. */
+  readonly createdAt: string
+  /** The headers that sign the event or have its facts, by their lowercase names. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
 export interface Event {
-  /** Envelope `id`; empty if the body is not an envelope. */
+  /** Envelope `id`; empty if the event has no envelope. */
   readonly id: string
-  /** Envelope `data.type`; empty if the body is not an envelope. */
+  /** Envelope `data.type`; empty if the event has no envelope. */
   readonly type: string
-  /** Envelope `account_id`; empty if the body is not an envelope. */
+  /** Envelope `account_id`; empty if the event has no envelope. */
   readonly accountId: string
   /** The webhook's name in the config; `relay` for the relay's own events. */
   readonly webhook: string
@@ -28,6 +36,8 @@ export interface Event {
   /** The name of the secret that verified it; empty for the relay's own events. */
   readonly secret: string
   readonly receivedAt: EpochMillis
+  /** Set for an event of a webhook with `verify`. Its body is not an envelope: see `Envelope.ofEvent`. */
+  readonly foreign?: Foreign
   /** Why the event is in quarantine, in words; absent if it can be routed. */
   readonly problem?: string
   /** Set by the journal if it already had an event of this webhook and id with other bytes. */

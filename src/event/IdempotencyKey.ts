@@ -12,7 +12,8 @@
  * and the body's hash follow. A replay adds `:replay:` and the sequence. In the id,
  * `:`, `%` and all but visible ASCII are percent-encoded, so that no id can look
  * like the key of another event. An id that is too long is replaced by its hash, and
- * a missing id by the body's hash.
+ * a missing id by the body's hash. For other senders than the scheduling service,
+ * `from:` and the webhook's name come first, because two senders may have the same id.
  */
 import { createHash } from "node:crypto"
 import type { Entry } from "./Entry.ts"
@@ -32,9 +33,10 @@ const escaped = (id: string): string => {
 }
 
 export const idempotencyKey = ({ sequence, event, replayed }: Entry): string => {
-  const id = event.id === "" ? `body:${sha256(event.body)}` : escaped(event.id)
-  const own = event.altered === true ? `${id}:altered:${sha256(event.body).slice(0, 32)}` : id
-  return replayed ? `${own}:replay:${event.replay ?? sequence}` : own
+  const own = event.id === "" ? `body:${sha256(event.body)}` : escaped(event.id)
+  const id = event.foreign === undefined ? own : `from:${event.webhook}:${own}`
+  const key = event.altered === true ? `${id}:altered:${sha256(event.body).slice(0, 32)}` : id
+  return replayed ? `${key}:replay:${event.replay ?? sequence}` : key
 }
 
 /** Returns the key of a digest, which is retried with the same events and so has a key of its own. */

@@ -31,7 +31,16 @@ export interface SigningSecret {
 }
 
 /** Why a signature was refused. It is safe to log and to use as a label. */
-export type SignatureRefusal = "missing" | "doubled" | "several" | "malformed" | "lowercase" | "mismatch" | "expired"
+export type SignatureRefusal =
+  | "missing"
+  | "doubled"
+  | "several"
+  | "malformed"
+  | "lowercase"
+  | "mismatch"
+  | "expired"
+  // Only other senders sign a time.
+  | "untimely"
 
 export type Verification =
   | { readonly ok: true; readonly secret: string }

@@ -31,11 +31,28 @@ export const identity = (entry: Entry, fit = asItIs): Array<Header> => {
   return headers
 }
 
+const names = { signature: "x-service-signature", webhookId: "x-service-webhook-id" }
+
+/** Headers that belong to each request or message, so another sender's are not passed on. */
+const ours: ReadonlySet<string> = new Set(["authorization", "content-type", "host", "idempotency-key", "user-agent"])
+
+type Signed = Pick<Event, "signature" | "webhookId"> & { readonly foreign?: Event["foreign"] | undefined }
+
+/** Returns the headers that sign the bytes. The headers of another sender keep their names. */
+export const signed = (event: Signed, { signature, webhookId } = names, fit = asItIs): Array<Header> => {
+  if (event.foreign !== undefined) {
+    const theirs = Object.entries(event.foreign.headers).filter(([name]) => !ours.has(name))
+    return theirs.map(([name, value]) => [name, fit(value)])
+  }
+  const headers: Array<Header> = []
+  if (event.signature !== "") headers.push([signature, event.signature])
+  if (event.webhookId !== "") headers.push([webhookId, fit(event.webhookId)])
+  return headers
+}
+
 /** These came with the bytes: the signature, if the bytes are sent and it can be verified again, the webhook's id, and the trace. */
 export const provenance = ({ event }: Entry, fit = asItIs, isSigned = true): Array<Header> => {
-  const headers: Array<Header> = []
-  if (isSigned && event.signature !== "") headers.push(["x-service-signature", event.signature])
-  if (event.webhookId !== "") headers.push(["x-service-webhook-id", fit(event.webhookId)])
+  const headers = signed(isSigned ? event : { ...event, signature: "", foreign: undefined }, names, fit)
   headers.push(...traceHeaders(event))
   return headers
 }

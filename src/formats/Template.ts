@@ -182,7 +182,7 @@ const lookup = (text: string): Field => {
 const lazyEnvelope = (entry: Entry): (() => unknown) => {
   let decoded: { readonly value: unknown } | undefined
   return () => {
-    decoded ??= { value: Result.getOrElse(Envelope.decode(entry.event.body, Numbers.parse), () => undefined) }
+    decoded ??= { value: Result.getOrElse(Envelope.ofEvent(entry.event, Numbers.parse), () => undefined) }
     return decoded.value
   }
 }

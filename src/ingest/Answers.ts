@@ -147,7 +147,7 @@ export const refusals = {
     answer: answers.signature,
     what: "the signature is malformed",
     advice:
-      "compare `headers.signature` with the name of the sender's header: its value is not sha256= and 64 uppercase hexadecimal digits",
+      "compare `headers.signature` with the name of the sender's header: its value is not sha256= and 64 uppercase hexadecimal digits; with `verify`, compare that with the sender",
   },
   signatureLowercase: {
     answer: answers.signature,
@@ -164,6 +164,11 @@ export const refusals = {
     answer: answers.signature,
     what: "the signature uses a secret that has expired",
     advice: "make the sender sign with the newer secret, or give the old one a later `expires`",
+  },
+  signatureUntimely: {
+    answer: answers.signature,
+    what: "the signed time is further from now than the tolerance",
+    advice: "compare the clocks of this machine and of the sender; for an old delivery, have the sender send it again",
   },
   unknownType: {
     answer: answers.unknownType,
@@ -213,4 +218,5 @@ export const signatureRefusals: Readonly<Record<SignatureRefusal, RefusalReason>
   lowercase: "signatureLowercase",
   mismatch: "signatureMismatch",
   expired: "signatureExpired",
+  untimely: "signatureUntimely",
 }

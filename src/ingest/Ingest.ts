@@ -14,14 +14,15 @@ import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result, type Scop
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
 import * as Envelope from "../event/Envelope.ts"
-import { type Event, quarantine } from "../event/Event.ts"
+import { type Event, type Foreign, quarantine } from "../event/Event.ts"
 import { eventLoop } from "../event/EventLoop.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import * as Monotonic from "../event/Monotonic.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { attempt } from "../formats/Rendering.ts"
 import { type AppendExit, Journal, type JournalError, unavailable } from "../journal/Journal.ts"
-import { candidates, type Receiver, type RoutingTable } from "../routing/Router.ts"
+import { read as readForeign, received as receivedOf } from "../routing/Foreign.ts"
+import { candidates, type Receiver, type Router, type RoutingTable } from "../routing/Router.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
 import * as Runtime from "../runtime/Runtime.ts"
@@ -62,25 +63,61 @@ export const decide = (
   received: Received,
   webhook: Webhook,
   { router }: Pick<RoutingTable, "router">,
-  decoded = Envelope.decode(received.body),
+  given?: ReturnType<typeof Envelope.decode>,
 ): Decision => {
-  if (Result.isFailure(decoded)) {
-    const { problem } = decoded.failure
-    if (webhook.undecodable === "reject") return { refusal: "undecodable", more: { why: problem } }
-    return quarantinedFor(problem, { ...received, id: "", type: "", accountId: "" })
-  }
+  const { foreign } = received
+  if (foreign !== undefined) return decideForeign({ ...received, foreign }, webhook, router)
+  const decoded = given ?? Envelope.decode(received.body)
+  if (Result.isFailure(decoded)) return undecodable(decoded.failure.problem, received, webhook)
   const envelope = decoded.success
   const { type } = envelope.data
   const event = { ...received, id: envelope.id, type, accountId: envelope.account_id }
-  if (!isKnown(type)) {
+  return routed(event, envelope, isKnown(type), webhook, router)
+}
+
+const undecodable = (problem: string, received: Received, webhook: Webhook): Decision =>
+  webhook.undecodable === "reject"
+    ? { refusal: "undecodable", more: { why: problem } }
+    : quarantinedFor(problem, { ...received, id: "", type: "", accountId: "" })
+
+/** Decides on the event of another sender. */
+const decideForeign = (
+  received: Received & { readonly foreign: Foreign },
+  webhook: Webhook,
+  router: Router,
+): Decision => {
+  const { sender } = webhook
+  if (sender === undefined) return undecodable("its webhook has no `verify` any more", received, webhook)
+  const event = readForeign(sender, webhook.path, received)
+  const decoded = Result.filterOrFail(
+    Envelope.ofEvent(event),
+    () => event.type !== "",
+    () => ({ problem: `the delivery has no event type at ${sender.places.type.join(" and ")}` }),
+  )
+  if (Result.isFailure(decoded)) return undecodable(decoded.failure.problem, received, webhook)
+  const isListed = sender.types.length === 0 || sender.types.includes(event.type)
+  return routed(event, decoded.success, isListed && !isRelayEvent(event.type), webhook, router)
+}
+
+/** Routes an event, unless its type is not in the sender's catalogue and `unknownTypes` says otherwise. */
+const routed = (
+  event: Event,
+  envelope: Envelope.Envelope,
+  isInCatalogue: boolean,
+  webhook: Webhook,
+  router: Router,
+): Decision => {
+  const { type } = event
+  if (!isInCatalogue) {
     if (webhook.unknownTypes === "reject") return { refusal: "unknownType", more: { sent: type } }
     // Only the relay makes these types. From outside, they would look like the relay's own events.
     if (isRelayEvent(type)) return quarantinedFor("event types that begin with relay. are the relay's own", event)
     if (webhook.unknownTypes === "quarantine") return quarantinedFor("the event type is not in the catalogue", event)
   }
-  const routed = attempt(() => router.route(webhook.name, envelope, () => Envelope.exact(received.body, envelope)))
-  if (Result.isFailure(routed)) return quarantinedFor(routed.failure.message, event)
-  return { event, sinks: routed.success, unredacted: Envelope.unredactedFields(envelope) }
+  const sinks = attempt(() => router.route(webhook.name, envelope, () => Envelope.exact(event, envelope)))
+  if (Result.isFailure(sinks)) return quarantinedFor(sinks.failure.message, event)
+  const unredacted = event.foreign === undefined ? Envelope.unredactedFields(envelope) : none
+  return { event, sinks: sinks.success, unredacted }
 }
 
 /** The decision on a quarantined event: its sinks, or the reason why it `stays`, in words. */
@@ -388,8 +425,8 @@ const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
 const authenticate = (receivers: ReadonlyArray<Receiver<Webhook>>, headers: Headers, body: Uint8Array, now: number) => {
   let reason: SignatureRefusal = "missing"
   for (const receiver of receivers) {
-    const signature = headers.get(receiver.webhook.headers.signature)
-    const verified = verify(receiver.secrets, signature, body, now)
+    const signature = headers.get(receiver.webhook.sender?.scheme.header ?? receiver.webhook.headers.signature)
+    const verified = receiver.verify?.(headers, body, now) ?? verify(receiver.secrets, signature, body, now)
     if (verified.ok) return { ok: true, receiver, signature: signature ?? "", secret: verified.secret } as const
     if (reason !== "expired") reason = verified.reason
   }
@@ -483,8 +520,10 @@ const make = Effect.gen(function* () {
       }
       // Uses the current table, because a reload may have happened while the body arrived. Nothing is awaited from here
       // to the append.
+      const whole = traced === undefined ? received : { ...received, trace: traced.context }
+      const { sender: foreign } = webhook
       const decision = decide(
-        traced === undefined ? received : { ...received, trace: traced.context },
+        foreign === undefined ? whole : { ...whole, foreign: receivedOf(foreign, headers) },
         webhook,
         active.current.table,
       )

@@ -19,6 +19,7 @@ import * as Jmespath from "../formats/jmespath/Jmespath.ts"
 import { attempt } from "../formats/Rendering.ts"
 import * as Condition from "./Condition.ts"
 import type { Explanation } from "./Explanation.ts"
+import * as Foreign from "./Foreign.ts"
 import * as Pattern from "./Pattern.ts"
 
 /** A route as the config states it. */
@@ -258,12 +259,15 @@ interface Receiving {
   }>
   readonly maxBody: Bytes
   readonly commitTimeout: Duration.Duration
+  readonly sender?: Foreign.Sender
 }
 
 /** A webhook, ready to verify deliveries. */
 export interface Receiver<Webhook extends Receiving = Receiving> {
   readonly webhook: Webhook
   readonly secrets: ReadonlyArray<SigningSecret>
+  /** Set for another sender than the scheduling service; `secrets` is then empty. */
+  readonly verify?: Foreign.Verify
   readonly commitTimeout: Millis
 }
 
@@ -286,13 +290,16 @@ export const makeTable = <Webhook extends Receiving>(
 ): RoutingTable<Webhook> => {
   const endpoints = new Map<string, Endpoint<Webhook>>()
   for (const webhook of config.webhooks) {
+    const secrets = webhook.secrets.map(({ name, value, expires }) => ({
+      name,
+      ...(expires === undefined ? {} : { expiresAt: expires }),
+      value: Redacted.value(value),
+    }))
     const receiver: Receiver<Webhook> = {
       webhook,
-      secrets: webhook.secrets.map(({ name, value, expires }) => ({
-        name,
-        ...(expires === undefined ? {} : { expiresAt: expires }),
-        hmac: hmac(Redacted.value(value)),
-      })),
+      ...(webhook.sender === undefined
+        ? { secrets: secrets.map(({ value, ...secret }) => ({ ...secret, hmac: hmac(value) })) }
+        : { secrets: [], verify: Foreign.verifier(webhook.sender.scheme, secrets) }),
       commitTimeout: Duration.toMillis(webhook.commitTimeout),
     }
     const others = endpoints.get(webhook.path)

@@ -228,7 +228,7 @@ test("every counter matches the requests that were sent", async () => {
     relay_signature_failures_total: {
       ...zeros(
         ["main", "second", "strict"].flatMap((webhook) =>
-          ["doubled", "expired", "lowercase", "malformed", "mismatch", "missing", "several"].map(
+          ["doubled", "expired", "lowercase", "malformed", "mismatch", "missing", "several", "untimely"].map(
             (reason) => `reason=${reason} webhook=${webhook}`,
           ),
         ),

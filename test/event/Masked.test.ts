@@ -16,7 +16,7 @@ const envelope = (object: object, more: object = {}, data: object = {}) => ({
 
 const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
 const masked = (value: unknown) => {
-  const shown = maskedBody(bytes(value))
+  const shown = maskedBody({ body: bytes(value) })
   return shown === undefined ? undefined : JSON.parse(new TextDecoder().decode(shown))
 }
 
@@ -70,7 +70,7 @@ describe("a masked body", () => {
 
   test("doesn't exist if the body isn't an envelope", () => {
     for (const value of [null, "Ann", { first_name: "Ann" }, envelope([])]) expect(masked(value)).toBeUndefined()
-    expect(maskedBody(Uint8Array.of(0xff))).toBeUndefined()
+    expect(maskedBody({ body: Uint8Array.of(0xff) })).toBeUndefined()
   })
 
   test(`holds nothing that stood anywhere in an object (${tries(300)} seeds)`, () => {
@@ -84,10 +84,29 @@ describe("a masked body", () => {
         if (draw < 0.6) return items
         return Object.fromEntries(items.map((item) => [names[Math.floor(random() * names.length)] ?? "", item]))
       }
-      const shown = maskedBody(bytes(envelope({ a: value(4) }, { b: value(3) }, { c: value(3) })))
+      const shown = maskedBody({ body: bytes(envelope({ a: value(4) }, { b: value(3) }, { c: value(3) })) })
       expect(new TextDecoder().decode(shown)).not.toContain(canary)
     }
   })
+})
+
+test("a masked body of another sender keeps ids and times alone", () => {
+  const body = bytes({
+    id: "in_1a",
+    customer_id: "cus_2b",
+    paid_at: "2026-01-01T00:00:00Z",
+    email: canary,
+    of: [{ name: canary }],
+  })
+  const foreign = { createdAt: "", headers: {} }
+  expect(JSON.parse(new TextDecoder().decode(maskedBody({ body, foreign })))).toEqual({
+    id: "in_1a",
+    customer_id: "cus_2b",
+    paid_at: "2026-01-01T00:00:00Z",
+    email: "***",
+    of: [{ name: "***" }],
+  })
+  expect(maskedBody({ body: bytes([canary]), foreign })).toBeUndefined()
 })
 
 test("a body that is nested too deep to be written is masked from some depth on", () => {
@@ -95,6 +114,6 @@ test("a body that is nested too deep to be written is masked from some depth on"
     '"LIST"',
     `${"[".repeat(100_000)}7${"]".repeat(100_000)}`,
   )
-  const shown = maskedBody(new TextEncoder().encode(text))
+  const shown = maskedBody({ body: new TextEncoder().encode(text) })
   expect(new TextDecoder().decode(shown)).toMatch(/"list":\[{98,101}"\*\*\*"\]{98,101}/)
 })

@@ -13,6 +13,16 @@ const holding = (object: unknown) => entry(1, { body: bytes(JSON.stringify(envel
 const render = (text: string, place: Template.Place = "text", object: unknown = { id: "apt_1" }) =>
   Template.compile(text, place).render(holding(object))
 
+test("an event of another sender has its body in data.object, and the facts in the envelope", () => {
+  const foreign = { createdAt: "2026-01-01T00:00:00.000Z", headers: {} }
+  const paid = entry(1, { type: "invoice.paid", foreign, body: bytes('{"total":12345678901234567890,"data":{"a":1}}') })
+  const { render } = Template.compile(
+    "{{id}} {{type}} {{account_id}} {{created_at}} {{/data/object/total}} {{/data/object/data/a}}",
+    "text",
+  )
+  expect(render(paid)).toBe("evt_1 invoice.paid acct_1 2026-01-01T00:00:00.000Z 12345678901234567890 1")
+})
+
 /** Text of every kind that gives trouble somewhere, from a seed. */
 const trouble = (random: () => number): string => {
   const pieces = [

@@ -196,7 +196,10 @@ export const render = (
   entry: Entry,
 ): Preview | ReadonlyArray<Preview> | undefined => {
   const { event } = entry
-  const shown = enrich === undefined ? entry : { ...entry, event: { ...event, body: withMaskedClient(event.body) } }
+  const shown =
+    enrich === undefined || event.foreign !== undefined
+      ? entry
+      : { ...entry, event: { ...event, body: withMaskedClient(event.body) } }
   const previews = sinkTypes[type]?.preview(config, [shown])
   return previews?.length === 1 ? previews[0] : previews
 }
@@ -226,7 +229,7 @@ export const eventOf = (found: FoundEvent, config: RelayConfig, circumstances?: 
 const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
   if (body === undefined || event.erased !== undefined) return undefined
   // The relay's own events have no personal data.
-  const shown = reveal || event.webhook === ownWebhook ? body : Envelope.maskedBody(body)
+  const shown = reveal || event.webhook === ownWebhook ? body : Envelope.maskedBody({ ...event, body })
   const sinks = deliveries.map(({ sink }) => sink)
   return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
 }
@@ -256,7 +259,7 @@ const laneOf = (lanes: ReadonlyArray<LaneStatus>, sink: string): string => {
 }
 
 const routesOf = (router: Router.Router, { event, body }: FoundEvent): EventReport["routes"] => {
-  const envelope = body && Result.getOrUndefined(Envelope.decode(body, Numbers.parse))
+  const envelope = body && Result.getOrUndefined(Envelope.ofEvent({ ...event, body }, Numbers.parse))
   return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
 }
 

@@ -315,7 +315,8 @@ const routeHandlers = HttpApiBuilder.group(
           return yield* noWebhook(webhook)
         }
         const routes = table.router.explain(webhook, type)
-        return { type, isKnown: isKnown(type) || isRelayEvent(type), ...reached(routes), routes }
+        const isListed = config.webhooks.some(({ sender }) => sender?.types.includes(type))
+        return { type, isKnown: isListed || isKnown(type) || isRelayEvent(type), ...reached(routes), routes }
       }),
     })
   }),

@@ -45,6 +45,9 @@ export const Kept = Schema.Struct({
   secret: Schema.String,
   problem: Schema.optionalKey(Schema.String),
   trace: Schema.optionalKey(Trace),
+  foreign: Schema.optionalKey(
+    Schema.Struct({ createdAt: Schema.String, headers: Schema.Record(Schema.String, Schema.String) }),
+  ),
   /** Set if its body was erased. */
   erased: Schema.optionalKey(
     Schema.Struct({ at: DateMillis, key: Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]) }),

@@ -3,7 +3,7 @@
  * `relay doctor` and the page. `/readyz` covers less: only whether a delivery can be
  * accepted now (`Probes.ts`), which the status includes.
  */
-import { expiresWithin, haveExpired, isExpiring, noticeOfExpiry, successorOf } from "../../config/Expiry.ts"
+import { expiresWithin, haveExpired, isExpiring, noticeOfExpiry, successorOf } from "../../config/Config.ts"
 import { quarantine } from "../../event/Event.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { count, fromNow, instant, span } from "../../formats/Texts.ts"
@@ -140,11 +140,12 @@ const silence: Millis = 10 * 60_000
 
 /**
  * Reports whether the sender itself is refused: it signs with an expired secret, or
- * no delivery has been verified for a while.
+ * no delivery has been verified for a while, such as with a wrong clock.
  */
 const isSender = ({ webhook, reason, count, lastAt }: Refusals, { webhooks, now, startedAt }: Status): boolean => {
   if (reason === "signatureExpired") return true
-  if (reason !== "signatureMismatch" || count < few || now - lastAt > silence) return false
+  const isSigned = reason === "signatureMismatch" || reason === "signatureUntimely"
+  if (!isSigned || count < few || now - lastAt > silence) return false
   const secrets = webhooks.find(({ name }) => name === webhook)?.secrets ?? []
   return now - Math.max(startedAt, ...secrets.map(({ lastUsed }) => lastUsed)) > silence
 }

@@ -17,10 +17,10 @@ import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
 import { suggestType } from "../support/values.ts"
 
-/** Reports whether the text is an event's id. Types have dots. */
-const isEventId = (text: string): boolean =>
+/** Reports whether the text is an event's id. Types have dots, except for other senders', which need `--webhook`. */
+const isEventId = (text: string, hasWebhook: boolean): boolean =>
   /^(evt|seq)_/.test(text) ||
-  !(text.includes(".") || suggestType(text) !== "" || eventTypes.some((type) => type.startsWith(text)))
+  !(hasWebhook || text.includes(".") || suggestType(text) !== "" || eventTypes.some((type) => type.startsWith(text)))
 
 const printPayload = Effect.fnUntraced(function* (
   { config, absent }: Pick<Loaded, "config" | "absent">,
@@ -50,7 +50,13 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
   if (Option.isSome(webhook) && !names.includes(webhook.value)) {
     return yield* usage(`there is no webhook ${plain(webhook.value)} in the config; it has ${names.join(", ")}`)
   }
-  if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
+  const isOthers = config.webhooks.some(
+    ({ name, sender }) =>
+      sender?.types.includes(type) || (sender?.types.length === 0 && Option.contains(webhook, name)),
+  )
+  if (!isOthers && !type.includes(".")) {
+    return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
+  }
   if (Option.isSome(payload)) {
     const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
     return yield* printPayload(loaded, payload.value, type, by)
@@ -59,7 +65,7 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
   const { sinks, conditional } = reached(explanations)
   if (yield* Json) return yield* printJson({ type, sinks, conditional, routes: explanations })
 
-  if (!isKnown(type) && !isRelayEvent(type)) {
+  if (!isOthers && !isKnown(type) && !isRelayEvent(type)) {
     yield* say(`${plain(type)} is not in the sender's catalogue${suggestType(type)}`)
   }
   const style = yield* paint
@@ -84,7 +90,7 @@ export const explain = Command.make(
     reveal: toggle("reveal", "Show the payload of an event without masking personal data"),
   },
   Effect.fn(function* ({ what, ...asked }) {
-    if (isEventId(what)) return yield* explainEvent(what, asked)
+    if (isEventId(what, Option.isSome(asked.webhook))) return yield* explainEvent(what, asked)
     if (asked.reveal) return yield* usage("--reveal applies to an event: the sample of a type holds no personal data")
     return yield* explainType(what, asked)
   }),

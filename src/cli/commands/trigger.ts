@@ -11,7 +11,8 @@ import type { RelayConfig, Webhook } from "../../config/Config.ts"
 import { isKnown, isRelayEvent } from "../../event/EventType.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { sample } from "../../event/SampleEvent.ts"
-import { type Hmac, hmacSha256, sign } from "../../event/Signature.ts"
+import { hmacSha256, sign } from "../../event/Signature.ts"
+import { sampleDelivery } from "../../routing/Foreign.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { failed, io, unreachable, usage } from "../support/CommandError.ts"
 import { Json, text, toggle } from "../support/flags.ts"
@@ -19,15 +20,20 @@ import { loadAsService } from "../support/loadConfig.ts"
 import { count as counted, plain, print, printJson, say } from "../support/output.ts"
 import { suggestType } from "../support/values.ts"
 
+/** The parts of a delivery that are made for each request. */
+interface Sample {
+  readonly eventId: string
+  /** The headers that sign `body`, and others that the sender sends. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+  /** Another body, which the headers don't sign. */
+  readonly tampered: Uint8Array
+}
+
 interface Delivery {
   readonly url: string
-  readonly type: string
-  readonly accountId: string | undefined
-  readonly objectId: string | undefined
-  readonly hmac: Hmac
-  readonly headers: { readonly signature: string; readonly webhookId: string }
-  /** The webhook id header, if the webhook has one. */
-  readonly webhookId: string | undefined
+  /** Makes a sample, signed at `now`. */
+  readonly sample: (now: number) => Sample
   /** The `fetch` that sends it, which may trust other certificates. */
   readonly fetch: HttpTransport.Fetch
   /** Changes the body after signing, so that the relay must refuse it. */
@@ -60,18 +66,12 @@ const detailOf = (text: string): string => {
 /** Sends a delivery. Fails if there is no answer. */
 const deliver = Effect.fnUntraced(
   function* (delivery: Delivery) {
-    const { url, type, accountId, objectId, hmac, headers, webhookId, fetch, tamper } = delivery
+    const { url, fetch, tamper } = delivery
     const started = yield* Monotonic.now
-    const envelope = sample(type, yield* Clock.currentTimeMillis, { accountId, objectId })
-    const signed = encoder.encode(JSON.stringify(envelope))
-    const body = tamper ? encoder.encode(JSON.stringify({ ...envelope, version: `${envelope.version} ` })) : signed
+    const { eventId, headers, body, tampered } = delivery.sample(yield* Clock.currentTimeMillis)
     const request = HttpClientRequest.post(url, {
-      headers: {
-        "user-agent": "relay-trigger Webhooks",
-        [headers.signature]: sign(hmac, signed),
-        ...(webhookId === undefined ? {} : { [headers.webhookId]: webhookId }),
-      },
-      body: HttpBody.uint8Array(body, "application/json"),
+      headers: { "user-agent": "relay-trigger Webhooks", ...headers },
+      body: HttpBody.uint8Array(tamper ? tampered : body, "application/json"),
     })
     const response = yield* Effect.provideService(
       HttpClient.execute(request),
@@ -80,7 +80,7 @@ const deliver = Effect.fnUntraced(
     )
     const text = yield* response.text
     const answer: Answer = {
-      eventId: envelope.id,
+      eventId,
       status: response.status,
       detail: response.status < 300 ? "" : detailOf(text),
       millis: Math.round((yield* Monotonic.now) - started),
@@ -164,6 +164,54 @@ const secretOf = (webhook: Webhook, now: number) => {
     : Effect.succeed(secret)
 }
 
+interface Wanted {
+  readonly type: string
+  readonly account: Option.Option<string>
+  readonly object: Option.Option<string>
+}
+
+/** Returns a function that makes samples as the webhook's sender does. */
+const sampler = (webhook: Webhook, secret: string, { type, account, object }: Wanted): Delivery["sample"] => {
+  const { sender, headers, ids } = webhook
+  const accountId = Option.getOrUndefined(account)
+  if (sender !== undefined) {
+    return (now) => {
+      const { id } = sample(type, now)
+      const { headers, body } = sampleDelivery(sender, secret, { id, type, account: accountId, now })
+      return { eventId: id, headers, body, tampered: encoder.encode(`${new TextDecoder().decode(body)} `) }
+    }
+  }
+  const hmac = hmacSha256(secret)
+  return (now) => {
+    const envelope = sample(type, now, { accountId, objectId: Option.getOrUndefined(object) })
+    const body = encoder.encode(JSON.stringify(envelope))
+    return {
+      eventId: envelope.id,
+      headers: {
+        [headers.signature]: sign(hmac, body),
+        ...(ids[0] === undefined ? {} : { [headers.webhookId]: ids[0] }),
+      },
+      body,
+      tampered: encoder.encode(JSON.stringify({ ...envelope, version: `${envelope.version} ` })),
+    }
+  }
+}
+
+/** Fails if the webhook's sender does not send this type, and nobody forces it. */
+const checkType = Effect.fnUntraced(function* (type: string, { sender }: Webhook, isForced: boolean) {
+  if (sender !== undefined) {
+    if (sender.types.length === 0 || sender.types.includes(type) || isForced) return
+    return yield* usage(`${plain(type)} is none of the webhook's "event.types"\n  --force sends it anyway.`)
+  }
+  if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
+  if (isKnown(type)) return
+  const what = isRelayEvent(type)
+    ? `${plain(type)} is an event of the relay itself, which no sender sends`
+    : `${plain(type)} is not in the sender's catalogue${suggestType(type)}`
+  if (!isForced) return yield* usage(`${what}\n  --force sends it anyway.`)
+  yield* say(what)
+})
+
 const percentile = (sorted: ReadonlyArray<number>, share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
 
@@ -219,27 +267,15 @@ export const trigger = Command.make(
     const { type, count, tamper } = flags
     const json = yield* Json
     const { file, config } = yield* loadAsService
-    if (!type.includes(".")) return yield* usage(`${plain(type)} is not an event type${suggestType(type)}`)
-    if (!isKnown(type)) {
-      const what = isRelayEvent(type)
-        ? `${plain(type)} is an event of the relay itself, which no sender sends`
-        : `${plain(type)} is not in the sender's catalogue${suggestType(type)}`
-      if (!flags.force) return yield* usage(`${what}\n  --force sends it anyway.`)
-      yield* say(what)
-    }
     const webhook = yield* pick(config, flags.webhook)
+    yield* checkType(type, webhook, flags.force)
     const secret = yield* secretOf(webhook, yield* Clock.currentTimeMillis)
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
     const unix = Option.isNone(flags.url) ? config.listen.unix : undefined
     const target = unix === undefined ? url : Address.format(config.listen)
     const delivery = {
       url,
-      type,
-      accountId: Option.getOrUndefined(flags.account),
-      objectId: Option.getOrUndefined(flags.object),
-      hmac: hmacSha256(Redacted.value(secret.value)),
-      headers: webhook.headers,
-      webhookId: webhook.ids[0],
+      sample: sampler(webhook, Redacted.value(secret.value), flags),
       fetch: unix === undefined ? yield* fetchTrusting(flags.ca) : yield* HttpTransport.makeAt(unix),
       tamper,
     }
@@ -290,6 +326,7 @@ export const trigger = Command.make(
       description: "The recovery of the refresh_failed that was sent with this id",
     },
     { command: "relay trigger client.updated --ca ca.pem", description: "To a relay with a custom certificate" },
+    { command: "relay trigger push --webhook github", description: "As another sender, to a webhook with `verify`" },
     { command: "relay trigger service.deleted --tamper", description: "A forged delivery, which must be refused" },
   ]),
 )

@@ -5,8 +5,17 @@ import { health, levelOf, type State } from "../../admin/status/Health.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import * as Address from "../../config/Address.ts"
 import type { Certificate } from "../../config/Certificate.ts"
-import type { ClientsConfig, JournalConfig, RelayConfig, Webhook } from "../../config/Config.ts"
-import { expiresWithin, haveExpired, isExpiring, noticeOfExpiry, successorOf } from "../../config/Expiry.ts"
+import {
+  type ClientsConfig,
+  expiresWithin,
+  haveExpired,
+  isExpiring,
+  type JournalConfig,
+  noticeOfExpiry,
+  type RelayConfig,
+  successorOf,
+  type Webhook,
+} from "../../config/Config.ts"
 import type { CertificateFault } from "../../config/load/Load.ts"
 import { mistakenSecrets } from "../../config/rules/SecretText.ts"
 import * as Clients from "../../enrichment/Clients.ts"

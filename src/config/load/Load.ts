@@ -11,6 +11,7 @@ import { eventLoop } from "../../event/EventLoop.ts"
 import { nearest } from "../../event/Nearest.ts"
 import { inSlices } from "../../event/Rounds.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
+import { type Sender, schemes, withLowercase } from "../../routing/Foreign.ts"
 import type { Certificate } from "../Certificate.ts"
 import {
   type AdminConfig,
@@ -302,6 +303,17 @@ const silentAfterOf = (silentAfter: NonNullable<ConfigFile["webhooks"][string]["
   return { duration, within }
 }
 
+/** Returns the sender of a webhook with `verify`. A place in `event` replaces the scheme's own. */
+const senderOf = (
+  verify: NonNullable<ConfigFile["webhooks"][string]["verify"]>,
+  { types = [], ...given }: Partial<NonNullable<ConfigFile["webhooks"][string]["event"]>> = {},
+): Sender => {
+  const places = { type: [], ...(typeof verify === "string" && schemes[verify].event), ...given }
+  const scheme =
+    typeof verify === "string" ? schemes[verify].verify : { ...verify, tolerance: Duration.toMillis(verify.tolerance) }
+  return withLowercase({ scheme, places, types })
+}
+
 const assemble = (
   { $schema: _, delivery: __, sinks: ___, webhooks, routes, clients, ...settings }: ConfigFile,
   journal: JournalConfig,
@@ -313,8 +325,9 @@ const assemble = (
   certificates,
   journal,
   webhooks: Object.entries(webhooks).map(
-    ([name, { id, headers, silentAfter, ...webhook }]): Webhook => ({
+    ([name, { id, headers, silentAfter, verify, event, ...webhook }]): Webhook => ({
       ...webhook,
+      ...(verify !== undefined && { sender: senderOf(verify, event) }),
       ...(silentAfter !== undefined && { silentAfter: silentAfterOf(silentAfter) }),
       name,
       ids: id ?? [],

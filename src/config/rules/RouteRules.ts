@@ -1,13 +1,13 @@
 /** Rules for routes and for the tests of routes. */
 import { Option, Predicate, Schema } from "effect"
-import { eventTypes, failureEndedBy, relayEventTypes } from "../../event/EventType.ts"
+import { eventTypes, failureEndedBy, isRelayEvent, relayEventTypes } from "../../event/EventType.ts"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { parsePointer } from "../../event/Pointer.ts"
 import * as Condition from "../../routing/Condition.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import { didYouMean } from "../diagnostics/Issues.ts"
-import { error, errorAtKey, type Finding, warning, warningAtKey } from "../diagnostics/Source.ts"
+import { error, errorAtKey, type Finding, formatPath, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { FieldCondition } from "../schema/ConfigFile.ts"
 import { conditionRules as expressionRules, repeated, type Text, texts } from "./ShapeRules.ts"
@@ -146,7 +146,24 @@ const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
   return [...found, errorAtKey([...path, "where"], message, 'remove "where"')]
 }
 
-const known: ReadonlyArray<string> = [...eventTypes, ...relayEventTypes]
+/** The types that events of a config may have. */
+interface Catalogue {
+  /** The types of the sender, of other senders that the config lists, and of the relay. */
+  readonly known: ReadonlyArray<string>
+  /** The webhooks of other senders whose types are not listed. */
+  readonly unlisted: ReadonlySet<string>
+}
+
+const catalogueOf = (root: Fields): Catalogue => {
+  const others = Object.entries(fields(root.webhooks)).flatMap(([name, value]) => {
+    const { verify, event } = fields(value)
+    return verify === undefined ? [] : [{ name, types: texts(fields(event).types, []).map(({ text }) => text) }]
+  })
+  return {
+    known: [...new Set([...eventTypes, ...others.flatMap(({ types }) => types), ...relayEventTypes])],
+    unlisted: new Set(others.flatMap(({ name, types }) => (types.length === 0 ? [name] : []))),
+  }
+}
 
 /** A pattern, parsed once. A config may have many routes with the same few patterns. */
 interface Known {
@@ -155,25 +172,33 @@ interface Known {
   readonly types: ReadonlySet<string>
 }
 
-type Look = (text: string) => Known
+interface Look extends Catalogue {
+  readonly at: (text: string) => Known
+}
 
 /** Makes a lookup that parses each pattern once. */
-export const looking = (): Look => {
+export const looking = (root: Fields): Look => {
   const all = new Map<string, Known>()
-  return (text) => {
+  const catalogue = catalogueOf(root)
+  const at = (text: string): Known => {
     const before = all.get(text)
     if (before !== undefined) return before
     const problem = Pattern.problem(text)
-    const types = problem === undefined ? known.filter(Pattern.make(text).matches) : []
+    const types = problem === undefined ? catalogue.known.filter(Pattern.make(text).matches) : []
     const found = { problem, types: new Set(types) }
     all.set(text, found)
     return found
   }
+  return { ...catalogue, at }
 }
 
+/** Returns a webhook whose events a route with this `webhook` may match, and whose types the config does not list. */
+const unlistedIn = ({ unlisted }: Catalogue, webhook: unknown): string | undefined =>
+  [...unlisted].find((name) => webhook === undefined || webhook === name)
+
 /** Finds patterns that are invalid or match none of the known types. */
-export const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Finding> => {
-  const { problem, types: matched } = look(text)
+export const patternRules = ({ path, text }: Text, look: Look, webhook?: unknown): ReadonlyArray<Finding> => {
+  const { problem, types: matched } = look.at(text)
   if (problem !== undefined) {
     const choices = Pattern.choicesOf(text).map((one) => one.trim())
     const isList = choices.length > 1 && choices.every((one) => Pattern.problem(one) === undefined)
@@ -181,8 +206,14 @@ export const patternRules = ({ path, text }: Text, look: Look): ReadonlyArray<Fi
   }
   if (matched.size > 0) return []
   const ours = text.startsWith("relay.")
-  const types: ReadonlyArray<string> = ours ? relayEventTypes : eventTypes
-  const all = ours ? "the relay's own events" : `the ${eventTypes.length} event types`
+  const types = ours ? relayEventTypes : look.known.filter((type) => !isRelayEvent(type))
+  const all = ours ? "the relay's own events" : `the ${types.length} event types`
+  const unlisted = unlistedIn(look, webhook)
+  if (unlisted !== undefined && !ours) {
+    const at = formatPath(["webhooks", unlisted, "event", "types"])
+    const message = `this matches none of ${all}, and whether ${unlisted} sends such events can't be checked`
+    return [warning(path, message, `list the types that it sends in ${at}`)]
+  }
   const near = below(text, types) ?? nearestPattern(text, types)
   const hint = text === "*" ? "`**` matches them all" : near && `did you mean "${near}"?`
   return [warning(path, `this matches none of ${all}`, hint)]
@@ -239,12 +270,12 @@ const exceptionRules = (
   at: Path,
   look: Look,
 ): ReadonlyArray<Finding> => {
-  if (except.length === 0 || [...match, ...except].some(({ text }) => look(text).problem !== undefined)) return []
-  const taken = known.filter((type) => match.some(({ text }) => look(text).types.has(type)))
+  if (except.length === 0 || [...match, ...except].some(({ text }) => look.at(text).problem !== undefined)) return []
+  const taken = look.known.filter((type) => match.some(({ text }) => look.at(text).types.has(type)))
   if (taken.length === 0) return []
   // A recovery follows its failure, unless it is excepted.
-  const followed = known.filter((type) => taken.some((failure) => failure === failureEndedBy(type)))
-  const patterns = except.map((one) => ({ ...one, types: look(one.text).types }))
+  const followed = look.known.filter((type) => taken.some((failure) => failure === failureEndedBy(type)))
+  const patterns = except.map((one) => ({ ...one, types: look.at(one.text).types }))
   const idle = patterns.filter(({ types }) => ![...taken, ...followed].some((type) => types.has(type)))
   if (taken.every((type) => patterns.some(({ types }) => types.has(type)))) {
     const message = 'this excepts everything that "match" matches, so the route does nothing'
@@ -262,7 +293,7 @@ const stepSize = 100
 export const routeRules = (root: Fields): ReadonlyArray<() => ReadonlyArray<Finding>> => {
   const sinks = new Set(Object.keys(fields(root.sinks)))
   const webhooks = Object.keys(fields(root.webhooks))
-  const look = looking()
+  const look = looking(root)
   const routes = items(root.routes).map(fields)
   const names = (): ReadonlyArray<Finding> => {
     const named = routes.flatMap(({ name }, index) => texts(name, ["routes", index, "name"]))
@@ -279,8 +310,10 @@ export const routeRules = (root: Fields): ReadonlyArray<() => ReadonlyArray<Find
         ...empty.map((key) =>
           error([...at, key], "this list is empty, so the route does nothing", "fill it, or remove the route"),
         ),
-        ...patterns.flatMap((one) => patternRules(one, look)),
-        ...exceptionRules(texts(route.match, []), texts(route.except, [...at, "except"]), at, look),
+        ...patterns.flatMap((one) => patternRules(one, look, route.webhook)),
+        ...(unlistedIn(look, route.webhook) === undefined
+          ? exceptionRules(texts(route.match, []), texts(route.except, [...at, "except"]), at, look)
+          : []),
         ...(Predicate.isObject(root.sinks) ? sinkNames(texts(route.to, [...at, "to"]), sinks) : []),
         ...texts(route.webhook, [...at, "webhook"]).flatMap((name) =>
           Predicate.isObject(root.webhooks) ? webhookName(name, webhooks) : [],
@@ -306,12 +339,14 @@ const webhookName = ({ path, text }: Text, webhooks: ReadonlyArray<string>): Rea
     : [error(path, `there is no webhook "${text}"`, didYouMean(text, webhooks, "the webhooks are"))]
 
 export const testRules = (root: Fields): ReadonlyArray<Finding> => {
+  const { known, unlisted } = catalogueOf(root)
   const webhooks = Object.keys(fields(root.webhooks))
   return items(root.tests).flatMap((value, index) => {
     const test = fields(value)
     const at: Path = ["tests", index]
     const to = texts(test.to, [...at, "to"])
-    const events = texts(test.event, [...at, "event"]).filter(({ text }) => !known.includes(text))
+    const isUnlisted = isText(test.webhook) && unlisted.has(test.webhook)
+    const events = texts(test.event, [...at, "event"]).filter(({ text }) => !isUnlisted && !known.includes(text))
     const unsent = Object.keys(fields(test.payloads)).filter((sink) => !to.some(({ text }) => text === sink))
     const found = [
       ...(Predicate.isObject(root.sinks) ? sinkNames(to, new Set(Object.keys(root.sinks))) : []),

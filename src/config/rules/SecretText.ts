@@ -7,8 +7,7 @@
  */
 import { Redacted } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
-import type { Secret } from "../Config.ts"
-import { expiresWithin } from "../Expiry.ts"
+import { expiresWithin, type Secret } from "../Config.ts"
 
 /** A mistake in a text, and how to fix it. */
 export interface Mistake {

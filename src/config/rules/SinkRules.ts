@@ -175,7 +175,7 @@ const togetherRules = (keys: ReadonlyArray<string>, value: Fields, at: Path): Re
 const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
   const found: Array<Finding> = []
   const own = listeners(root)
-  const look = looking()
+  const look = looking(root)
   visitSinks(root, types, (schema, value, path) => {
     if (traitOf(schema, "postsTo") === true) found.push(...ownAddressRules(value, path, own))
     const hosts = traitOf(schema, "hosts")

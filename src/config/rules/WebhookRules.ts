@@ -1,13 +1,17 @@
 /** Rules for webhooks, their secrets, and the listeners. */
-import { ByteSize, Duration, Option } from "effect"
+import { ByteSize, Duration, Option, Predicate } from "effect"
 import { longest } from "../../event/Envelope.ts"
+import { isRelayEvent } from "../../event/EventType.ts"
+import { parsePointer } from "../../event/Pointer.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { span } from "../../formats/Texts.ts"
+import { isBase64Secret, isScheme, schemes } from "../../routing/Foreign.ts"
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { developmentSecret, maxInFlight, probePaths } from "../Config.ts"
 import { error, errorAtKey, type Finding, formatPath, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { usual } from "../schema/ConfigFile.ts"
+import { headerNamePattern } from "../schema/Keys.ts"
 import { nameRules, repeated, type Text, texts, weakRules } from "./ShapeRules.ts"
 import { listeners } from "./SinkRules.ts"
 
@@ -128,6 +132,7 @@ export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Find
       ...(typeof path === "string" ? idRules(texts(id, [...at, "id"])) : []),
       ...bodyRules(maxBody, [...at, "maxBody"]),
       ...headerRules(headers, [...at, "headers"]),
+      ...senderRules(fields(value), at),
       ...commitRules(commitTimeout, root.idleTimeout, [...at, "commitTimeout"]),
       ...secretRules(signing, [...at, "secrets"], now),
       ...(isExposed ? developmentRules(signing, [...at, "secrets"]) : []),
@@ -155,6 +160,90 @@ const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: EpochMillis)
         : [],
     ),
   ]
+}
+
+// Rules for webhooks of other senders.
+
+/** A header's name without dots. With dots, a path into the body is meant. */
+const plainHeader = /^[A-Za-z0-9_-]+$/
+
+/** Finds places that are neither a header's name nor a JSON Pointer. */
+const placeRules = ({ types: _, ...places }: Fields, at: Path): ReadonlyArray<Finding> =>
+  Object.entries(places).flatMap(([key, value]) =>
+    texts(value, [...at, key])
+      .filter(({ text }) => (text.startsWith("/") ? parsePointer(text) === undefined : !plainHeader.test(text)))
+      .map(({ path }) =>
+        error(path, "this is neither a header's name nor a JSON Pointer", 'such as "x-event-type" or "/data/type"'),
+      ),
+  )
+
+/** Checks a scheme that the config writes out. */
+const hmacRules = ({ signed = "{{body}}", timestamp, id, separator }: Fields, at: Path): ReadonlyArray<Finding> => {
+  if (typeof signed !== "string") return []
+  const names = new Set([...signed.matchAll(/\{\{([^{}]*)\}\}/g)].map(([, name = ""]) => name))
+  const hint = "the placeholders are {{timestamp}}, {{id}} and {{body}}"
+  const found: Array<Finding> = []
+  const wrong = [...names].find((name) => !["timestamp", "id", "body"].includes(name))
+  if (wrong !== undefined) found.push(error([...at, "signed"], `{{${wrong}}} is no placeholder`, hint))
+  if (!names.has("body")) found.push(error([...at, "signed"], "without {{body}} anything could be sent", hint))
+  for (const [key, value] of Object.entries({ timestamp, id })) {
+    if (names.has(key) === (value !== undefined)) continue
+    found.push(
+      value === undefined
+        ? error([...at, "signed"], `{{${key}}} has no value`, `set "${key}" to the header that has it`)
+        : error([...at, key], `"signed" has no {{${key}}}, so this is not signed`, "remove it, or add the placeholder"),
+    )
+  }
+  if (typeof timestamp !== "string") return found
+  const isPart = timestamp.endsWith("=")
+  if (isPart && separator === undefined) {
+    found.push(
+      error([...at, "timestamp"], "this is a part of the signature's header, which has no parts", 'set "separator"'),
+    )
+  }
+  if (!isPart && !headerNamePattern.test(timestamp)) {
+    found.push(error([...at, "timestamp"], "this is no header name", 'such as "x-timestamp", or "t=" for a part'))
+  }
+  return found
+}
+
+/** Checks what only a webhook of another sender has. */
+const senderRules = (webhook: Fields, at: Path): ReadonlyArray<Finding> => {
+  const { verify, event, secrets } = webhook
+  if (verify === undefined) {
+    const message = 'only a webhook with "verify" reads an event from other places'
+    return event === undefined ? [] : [errorAtKey([...at, "event"], message, 'set "verify", or remove it')]
+  }
+  const named = typeof verify === "string" && isScheme(verify) ? schemes[verify] : undefined
+  const places: Fields = { ...named?.event, ...fields(event) }
+  const found = [
+    ...["id", "headers", "strictId"]
+      .filter((key) => webhook[key] !== undefined)
+      .map((key) =>
+        errorAtKey([...at, key], 'a webhook with "verify" has no webhook id and no header of the service', "remove it"),
+      ),
+    ...hmacRules(fields(verify), [...at, "verify"]),
+    ...placeRules(fields(event), [...at, "event"]),
+    ...texts(fields(event).types, [...at, "event", "types"])
+      .filter(({ text }) => isRelayEvent(text))
+      .map(({ path }) => error(path, "event types that begin with relay. are the relay's own", "remove it")),
+  ]
+  if (typeof verify === "string" ? named === undefined : !Predicate.isObject(verify)) return found
+  const base64 = named?.verify.secret ?? fields(verify).secret
+  for (const [index, secret] of items(secrets).entries()) {
+    const { value } = fields(secret)
+    if (base64 !== "base64" || typeof value !== "string" || isBase64Secret(value)) continue
+    const message = "this is no base64, so no delivery would verify"
+    found.push(error([...at, "secrets", index, "value"], message, "the sender shows it as `whsec_` and base64"))
+  }
+  if (texts(places.type, []).length === 0) {
+    found.push(error([...at, "verify"], "no key says which part of a delivery is its event type", 'set "event.type"'))
+  }
+  if (places.id === undefined) {
+    const message = 'deliveries have no id, so two with equal bytes and time count as one within "journal.duplicates"'
+    found.push(warning([...at, "verify"], message, 'set "event.id" if the sender gives one'))
+  }
+  return found
 }
 
 const socketRules = ({ socket, tls }: Fields, { unix }: Address): ReadonlyArray<Finding> => {

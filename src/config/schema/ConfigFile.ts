@@ -8,6 +8,7 @@
  */
 import { Duration, Effect, Schema, SchemaTransformation } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
+import { schemeNames } from "../../routing/Foreign.ts"
 import {
   anyHeaderName,
   count,
@@ -254,6 +255,37 @@ const SilentAfter = Schema.Union([
   expected: '"2 hours", or { "duration": "2 hours", "hours": "08:00-18:00", "timeZone": "Europe/Berlin" }',
 })
 
+/** A scheme that a config writes out. The rows of `schemes` have the same form. */
+const Hmac = Schema.Struct({
+  header: anyHeaderName("The header of the signature"),
+  algorithm: oneOf("The hash of the HMAC", ["sha256", "sha1", "sha512"], "sha256"),
+  encoding: oneOf("How the signature is written; hexadecimal digits may be of either case", ["hex", "base64"], "hex"),
+  prefix: Schema.optionalKey(text("The text before each signature, such as `sha256=`")),
+  separator: Schema.optionalKey(
+    text("The text between the header's parts, if it has several; one signature must match"),
+  ),
+  signed: textOr("The signed text: `{{timestamp}}`, `{{id}}` and `{{body}}`, which it must have", "{{body}}"),
+  timestamp: Schema.optionalKey(
+    text("The header of the time in Unix seconds; with `=` at its end, the start of a part of the signature's header"),
+  ),
+  id: Schema.optionalKey(anyHeaderName("The header that `{{id}}` stands for")),
+  tolerance: Units.duration.or("5 minutes", "How far the signed time may be from now, in both directions"),
+  secret: oneOf("Whether the secret is text, or base64 that may begin with `whsec_`", ["text", "base64"], "text"),
+})
+
+const Places = Schema.Struct({
+  id: Schema.optionalKey(text("The id of the event")),
+  type: Schema.optionalKey(textOrTexts("The type; several parts are joined by dots, without missing ones")),
+  account: Schema.optionalKey(text("The account")),
+  time: Schema.optionalKey(text("The time of the event: ISO 8601, or seconds or milliseconds since 1970")),
+  types: textOrTexts("The types that this sender sends, so that patterns can be checked").pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
+  ),
+}).annotate({
+  description:
+    "Where another sender's deliveries have an event's facts: a header's name, or a JSON Pointer into the body",
+})
+
 const Webhook = Schema.Struct({
   id: Schema.optionalKey(
     textOrTexts("The webhook id, or several; the header is not signed, so it only selects the secrets"),
@@ -281,6 +313,13 @@ const Webhook = Schema.Struct({
   })
     .annotate({ description: "Names of the sender's headers" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+  verify: Schema.optionalKey(
+    Schema.Union([Schema.Literals(schemeNames), Hmac]).annotate({
+      description: "How another sender than the scheduling service signs: the name of a scheme, or its parts",
+      expected: `${schemeNames.map((name) => `"${name}"`).join(", ")}, or an object with at least a "header"`,
+    }),
+  ),
+  event: Schema.optionalKey(Places),
   unknownTypes: oneOf(
     "Treatment of an event type outside of the catalogue",
     ["route", "quarantine", "reject"],

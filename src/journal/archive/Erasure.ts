@@ -83,11 +83,13 @@ export const elsewhere: ReadonlyArray<string> = [
 export const erasedEvent = (event: Event, at: EpochMillis): Event => {
   if (event.erased !== undefined) return event
   const { hi, lo, bodyCrc } = keyOf(event)
-  const { trace: _, problem, ...facts } = event
+  const { trace: _, problem, foreign, ...facts } = event
   return {
     ...facts,
     // The reason for the quarantine may quote the body.
     ...(problem !== undefined && { problem: "it was erased" }),
+    // The time and the empty headers keep the event's idempotency key.
+    ...(foreign !== undefined && { foreign: { ...foreign, headers: {} } }),
     signature: "",
     body: nothing,
     erased: { at, key: [hi, lo, bodyCrc] },

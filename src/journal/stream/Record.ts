@@ -11,7 +11,7 @@
  */
 import { crc32 } from "node:zlib"
 import type { Entry } from "../../event/Entry.ts"
-import type { Erased, Event } from "../../event/Event.ts"
+import type { Erased, Event, Foreign } from "../../event/Event.ts"
 
 /** How an entry came into the log. */
 export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const
@@ -43,7 +43,8 @@ type Header = [
   tracestate?: string,
   altered?: boolean,
   replay?: number | null,
-  erased?: readonly [at: number, ...key: Erased["key"]],
+  erased?: readonly [at: number, ...key: Erased["key"]] | null,
+  foreign?: Foreign,
 ]
 
 const usualLength = 11
@@ -51,8 +52,8 @@ const usualLength = 11
 const filledLength = 15
 
 /** Reads the optional fields, which few events have. */
-const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "replay" | "erased"> => {
-  const [, , , , , , , , , , , problem, traceparent, tracestate, altered, replay, erased] = header
+const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "replay" | "erased" | "foreign"> => {
+  const [, , , , , , , , , , , problem, traceparent, tracestate, altered, replay, erased, foreign] = header
   const isFilled = header.length >= filledLength
   const isThere = (text: string | undefined): text is string => text !== undefined && !(isFilled && text === "")
   return {
@@ -60,7 +61,8 @@ const rare = (header: Header): Pick<Event, "problem" | "trace" | "altered" | "re
     ...(isThere(traceparent) && { trace: { traceparent, ...(isThere(tracestate) && { tracestate }) } }),
     ...(altered === true && { altered }),
     ...(typeof replay === "number" && { replay }),
-    ...(erased !== undefined && { erased: { at: erased[0], key: [erased[1], erased[2], erased[3]] as const } }),
+    ...(erased && { erased: { at: erased[0], key: [erased[1], erased[2], erased[3]] as const } }),
+    ...(foreign !== undefined && { foreign }),
   }
 }
 
@@ -88,11 +90,14 @@ export class Writer {
       event.secret,
       sinks,
     ]
-    if (event.altered === true || event.replay !== undefined || event.erased !== undefined) {
+    const { foreign } = event
+    if (event.altered === true || event.replay !== undefined || event.erased !== undefined || foreign !== undefined) {
       const { problem = null, trace, altered = false, replay, erased } = event
       fields.push(problem, trace?.traceparent ?? "", trace?.tracestate ?? "", altered)
-      if (replay !== undefined || erased !== undefined) fields.push(replay ?? null)
-      if (erased !== undefined) fields.push([erased.at, ...erased.key])
+      const isLonger = erased !== undefined || foreign !== undefined
+      if (replay !== undefined || isLonger) fields.push(replay ?? null)
+      if (isLonger) fields.push(erased === undefined ? null : [erased.at, ...erased.key])
+      if (foreign !== undefined) fields.push(foreign)
     } else if (event.trace !== undefined) {
       fields.push(event.problem ?? null, event.trace.traceparent)
       if (event.trace.tracestate !== undefined) fields.push(event.trace.tracestate)

@@ -151,13 +151,11 @@ const payloadOf = (config: HttpConfig, at: string, service?: Service): Payload =
       return utf8.encode(CloudEvents.structured(entry))
     }
   }
-  const { signature, webhookId } = forward
   return ({ entry }, headers) => {
     const { event } = entry
     if (format === "raw") identify(entry, headers)
     else for (const [name, value] of CloudEvents.binary(entry, CloudEvents.http)) headers[name] = value
-    if (event.signature !== "") headers[signature] = event.signature
-    if (event.webhookId !== "") headers[webhookId] = Template.escapeHeader(event.webhookId)
+    for (const [name, value] of CloudEvents.signed(event, forward, Template.escapeHeader)) headers[name] = value
     return event.body
   }
 }

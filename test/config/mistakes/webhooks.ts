@@ -33,6 +33,46 @@ export const webhooks: Theme = {
       '"probes": true,\n  "webhooks"',
     ),
     "a path that is too long": withPath(`/${"h".repeat(1_000)}`),
+    "a scheme of no sender": webhookWith('"verify": §"gitlab"'),
+    "a scheme in which nothing is signed": webhookWith(
+      '"verify": { "header": "x-sign", "signed": §"{{timestamp}}", "timestamp": "x-time" }, "event": { "id": "/id", "type": "/type", "types": "a.b" }',
+    ),
+    "a scheme that signs a time from nowhere": webhookWith(
+      '"verify": { "header": "x-sign", "signed": §"{{timestamp}}.{{body}}" }, "event": { "id": "/id", "type": "/type", "types": "a.b" }',
+    ),
+    "a scheme that does not sign its time": webhookWith(
+      '"verify": { "header": "x-sign", "timestamp": §"x-time" }, "event": { "id": "/id", "type": "/type", "types": "a.b" }',
+    ),
+    "a scheme with an unknown placeholder": webhookWith(
+      '"verify": { "header": "x-sign", "signed": §"{{url}}{{body}}" }, "event": { "id": "/id", "type": "/type", "types": "a.b" }',
+    ),
+    "a scheme with its time in a part of a header without parts": webhookWith(
+      '"verify": { "header": "x-sign", "signed": "{{timestamp}}.{{body}}", "timestamp": §"t=" }, "event": { "id": "/id", "type": "/type", "types": "a.b" }',
+    ),
+    "a sender whose events have no type": webhookWith(
+      '"verify": §{ "header": "x-sign" }, "event": { "id": "/id", "types": "a.b" }',
+    ),
+    "a sender whose events have no id": webhookWith(
+      '"verify": §{ "header": "x-sign" }, "event": { "type": "/type", "types": "a.b" }',
+    ),
+    "a pattern for a sender whose types are not listed": webhookWith('"verify": "github"').replace(
+      '"match": "**"',
+      '"match": §"issues.*"',
+    ),
+    "a place that is neither a header nor a pointer": webhookWith(
+      '"verify": "github", "event": { "account": §"repository.full_name", "types": "push" }',
+    ),
+    "places without a scheme": webhookWith('§"event": { "type": "/type" }'),
+    "a webhook id for another sender": webhookWith('§"id": "wh_1", "verify": "github", "event": { "types": "push" }'),
+    "a secret of Svix that is no base64": webhook(
+      '"path": "/hooks", "secrets": [{ "name": "now", "value": §"a-long-signing-secret-b" }], "verify": "svix", "event": { "types": "a.b" }',
+    ),
+    "a type of another sender that looks like the relay's own": webhookWith(
+      '"verify": "github", "event": { "types": ["push", §"relay.dead_letter"] }',
+    ),
+    "a pattern that matches no listed type of another sender": webhookWith(
+      '"verify": "stripe", "event": { "types": ["invoice.paid"] }',
+    ).replace('"match": "**"', '"match": §"invoice.payd"'),
     "an id with a letter that no header has": webhookWith('"id": ["wh_1", §"wh_é"]'),
     "an id with a blank": webhookWith('"id": §" wh_1"'),
     "an id that is too long": webhookWith(`"id": §"${"w".repeat(257)}"`),

@@ -18,8 +18,8 @@ export const mutants = mutantsOf({
   "attacks-content": {
     "numbers that no double holds keep their digits": [
       "src/formats/Template.ts",
-      "Envelope.decode(entry.event.body, Numbers.parse)",
-      "(Numbers.parse, Envelope.decode(entry.event.body))",
+      "Envelope.ofEvent(entry.event, Numbers.parse)",
+      "(Numbers.parse, Envelope.ofEvent(entry.event))",
     ],
     "own properties alone are read": ["src/event/Pointer.ts", "Object.hasOwn(value, token)", "token in value"],
   },

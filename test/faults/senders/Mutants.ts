@@ -77,8 +77,8 @@ export const mutants = mutantsOf({
     "bad UTF-8 is mended": [envelope, "fatal: true", "fatal: false"],
     "any JSON is an envelope": [
       envelope,
-      "if (!isEnvelope(value)) return Result.fail({ problem: describe(value) })",
-      "if (!isEnvelope(value)) return Result.succeed(value as Envelope)",
+      "isEnvelope(value.success) ? limited(value.success) : Result.fail({ problem: describe(value.success) })",
+      "Result.succeed(value.success as Envelope)",
     ],
     "an object may be null": [
       envelope,
@@ -87,8 +87,8 @@ export const mutants = mutantsOf({
     ],
     "an envelope's own texts have no limit": [
       envelope,
-      "const long = longField(value)",
-      "const long = longField(value) && undefined",
+      "const long = longField(envelope)",
+      "const long = longField(envelope) && undefined",
     ],
   },
   slow: {

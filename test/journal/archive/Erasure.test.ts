@@ -20,6 +20,9 @@ const randomEvent = (random: () => number): Event =>
     ...(random() < 0.3 && { problem: "it quotes the body" }),
     ...(random() < 0.3 && { trace: { traceparent: "00-a", tracestate: "b=c" } }),
     ...(random() < 0.2 && { altered: true }),
+    ...(random() < 0.3 && {
+      foreign: { createdAt: "2026-01-01T00:00:00.000Z", headers: { "x-by": "it quotes a name" } },
+    }),
     ...(random() < 0.2 && { replay: 1 + Math.floor(random() * 2 ** 40) }),
   })
 
@@ -36,6 +39,7 @@ describe("an erased event", () => {
       const after = decode(encode(entry), seed)
       expect(after).toEqual(entry)
       expect(keyOf(entry.event)).toEqual(keyOf(before))
+      expect(after?.event.foreign !== undefined).toBe(before.foreign !== undefined)
       expect(bodyChecksum(entry.event)).toBe(bodyChecksum(before))
       expect(after?.event).toMatchObject({
         id: before.id,

@@ -27,6 +27,12 @@ const randomEvent = (random: () => number) =>
     ...(random() < 0.2 ? { problem: text(random) } : {}),
     ...(random() < 0.3 ? { trace: { traceparent: text(random) } } : {}),
     ...(random() < 0.3 ? { trace: { traceparent: text(random), tracestate: text(random) } } : {}),
+    ...(random() < 0.2
+      ? {
+          foreign: { createdAt: text(random), headers: { [text(random)]: text(random) } },
+          trace: { traceparent: `00-${text(random)}` },
+        }
+      : {}),
     ...(random() < 0.2 ? { altered: true, trace: { traceparent: `00-${text(random)}` } } : {}),
     ...(random() < 0.2
       ? { replay: 1 + Math.floor(random() * 2 ** 50), trace: { traceparent: `00-${text(random)}` } }
@@ -54,6 +60,14 @@ describe("Record", () => {
       }
       expect(decode(encode(entry), entry.sequence)).toEqual(entry)
     }
+  })
+
+  test("holds nothing but the usual fields of an event of the scheduling service", () => {
+    const entry = { sequence: 1, event: event("evt_1"), sinks: ["lake"], replayed: false }
+    const record = Buffer.from(encode(entry))
+    const header = JSON.parse(record.toString("utf8", 16, 16 + record.readUInt32LE(12)))
+    const { receivedAt, id, type, accountId, webhook, webhookId, signature, secret } = entry.event
+    expect(header).toEqual([1, 0, receivedAt, id, type, accountId, webhook, webhookId, signature, secret, ["lake"]])
   })
 
   test("returns no altered event, and every other event up to a broken length (500 flips)", () => {

@@ -69,6 +69,17 @@ describe("a request", () => {
     expect(Object.keys(request.headers).filter((name) => name.startsWith("x-service"))).toEqual([])
   })
 
+  it.live("of another sender has the received bytes and the headers that sign them", function* () {
+    const headers = { "stripe-signature": "t=1,v1=ab", "x-note": "\u00e9", "idempotency-key": "theirs" }
+    const body = new TextEncoder().encode(' {"id":"evt_1"}')
+    const foreign = { createdAt: "2026-01-01T00:00:00.000Z", headers }
+    const { request } = yield* sendTo(ok, {}, { event: entry(1, { foreign, body, signature: "t=1,v1=ab" }) })
+    expect(text(request)).toBe(' {"id":"evt_1"}')
+    expect(request.headers).toMatchObject({ "stripe-signature": "t=1,v1=ab", "x-note": "%C3%A9" })
+    expect(request.headers["idempotency-key"]).toBe("from:scheduling:evt_1")
+    expect(Object.keys(request.headers).filter((name) => name.startsWith("x-service"))).toEqual([])
+  })
+
   it.live("has the method, the headers and the header names of the config", function* () {
     const { request } = yield* sendTo(ok, {
       method: "PUT",

@@ -1,0 +1,182 @@
+/** Deliveries of other senders than the scheduling service, over a journal in memory. */
+import { describe, expect } from "bun:test"
+import { Effect, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import type { Webhook } from "../../src/config/Config.ts"
+import type { Event } from "../../src/event/Event.ts"
+import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
+import { type Sender, schemes, signedHeaders } from "../../src/routing/Foreign.ts"
+import { it } from "../lib/effect.ts"
+import { delivery, envelope, secretValue, start, webhook } from "./fixture.ts"
+
+const utf8 = new TextEncoder()
+const minute = 60_000
+
+const senderOf = (name: keyof typeof schemes, types: ReadonlyArray<string> = []): Sender => ({
+  scheme: schemes[name].verify,
+  places: schemes[name].event,
+  types,
+})
+
+const of = (name: keyof typeof schemes, changes: Partial<Webhook> = {}): Webhook =>
+  webhook({ name, path: `/hooks/${name}`, sender: senderOf(name), ...changes })
+
+/** A delivery to the webhook that `of` makes, signed in the sender's way. */
+const sent = (
+  name: keyof typeof schemes,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+  timestamp = 0,
+): Request => {
+  const signing = { id: "msg_1", timestamp: String(timestamp), body: utf8.encode(body) }
+  const signed = signedHeaders(schemes[name].verify, secretValue, signing)
+  return delivery(body, { path: `/hooks/${name}`, headers: { "x-service-signature": null, ...signed, ...headers } })
+}
+
+const invoice = (more: object = {}): string =>
+  JSON.stringify({ id: "evt_1", type: "invoice.paid", account: "acct_9", created: 60, ...more })
+
+describe("a delivery of another sender", () => {
+  it.effect("is stored byte for byte with its facts, its headers and its sinks", function* () {
+    const { send, entries } = yield* start({ webhooks: [of("stripe")] })
+    const body = ` ${invoice()}\r\n`
+    expect((yield* send(sent("stripe", body))).status).toBe(202)
+    const [entry] = yield* entries
+    expect(Buffer.from(entry?.event.body ?? []).toString()).toBe(body)
+    const header = signedHeaders(schemes.stripe.verify, secretValue, {
+      id: "",
+      timestamp: "0",
+      body: utf8.encode(body),
+    })
+    expect(entry?.event).toMatchObject({
+      id: "evt_1",
+      type: "invoice.paid",
+      accountId: "acct_9",
+      webhook: "stripe",
+      secret: "main",
+      signature: header["stripe-signature"],
+      foreign: { createdAt: "1970-01-01T00:01:00.000Z", headers: header },
+    })
+    expect(entry?.sinks).toEqual(["lake"])
+  })
+
+  it.effect("is refused with another secret, body or time, with the reason", function* () {
+    const { send, ingest } = yield* start({ webhooks: [of("stripe")] })
+    const other = of("stripe", { secrets: [{ name: "main", value: Redacted.make("another") }] })
+    const strict = yield* start({ webhooks: [other] })
+    expect((yield* strict.send(sent("stripe", invoice()))).status).toBe(401)
+    const again = sent("stripe", invoice())
+    const encoded = delivery(`${invoice()} `, {
+      path: "/hooks/stripe",
+      headers: { "stripe-signature": again.headers.get("stripe-signature") },
+    })
+    expect((yield* send(encoded)).status).toBe(401)
+    yield* TestClock.setTime(5 * minute)
+    expect((yield* send(sent("stripe", invoice()))).status).toBe(202)
+    yield* TestClock.setTime(5 * minute + 1)
+    expect((yield* send(sent("stripe", invoice({ id: "evt_2" })))).status).toBe(401)
+    const reasons = ingest.refusals.counted().map(({ reason }) => reason)
+    expect(reasons.toSorted()).toEqual(["signatureMismatch", "signatureUntimely"])
+  })
+
+  it.effect("that comes again with a newer signature is a duplicate: answered 202, and stored once", function* () {
+    const { send, entries } = yield* start({ webhooks: [of("stripe")] })
+    for (const timestamp of [0, 30, 60]) {
+      expect((yield* send(sent("stripe", invoice(), {}, timestamp))).status).toBe(202)
+    }
+    expect(yield* entries).toHaveLength(1)
+  })
+
+  it.effect("with the id of another sender's event is an event with an idempotency key of its own", function* () {
+    const webhooks = [webhook(), of("stripe"), of("svix", { sender: { ...senderOf("stripe"), ...svixSigned } })]
+    const { send, entries } = yield* start({ webhooks })
+    const own = envelope()
+    const { id } = JSON.parse(own) as { id: string }
+    const requests = [delivery(own), sent("stripe", invoice({ id })), sent("svix", invoice({ id }))]
+    for (const request of requests) expect((yield* send(request)).status).toBe(202)
+    const stored = yield* entries
+    expect(stored.map(({ event }) => event.id)).toEqual([id, id, id])
+    expect(stored.map(idempotencyKey)).toEqual([id, `from:stripe:${id}`, `from:svix:${id}`])
+  })
+
+  it.effect("does not verify as the scheduling service's, nor the other way round", function* () {
+    const { send } = yield* start({ webhooks: [webhook(), of("github")] })
+    expect((yield* send(delivery(envelope(), { path: "/hooks/github" }))).status).toBe(401)
+    const body = envelope()
+    const signed = signedHeaders(schemes.github.verify, secretValue, { id: "", timestamp: "", body: utf8.encode(body) })
+    const headers = { "x-service-signature": null, ...signed }
+    expect((yield* send(delivery(body, { headers }))).status).toBe(401)
+  })
+
+  it.effect("that looks like an envelope is no event of the scheduling service", function* () {
+    const { send, entries } = yield* start({ webhooks: [of("github")] })
+    const body = envelope("client.created", { id: "cl_1", email: "ada@example.com" })
+    const headers = { "x-github-event": "push", "x-github-delivery": "1" }
+    expect((yield* send(sent("github", body, headers))).status).toBe(202)
+    const [entry] = yield* entries
+    expect(entry?.event).toMatchObject({ id: "1", type: "push", accountId: "" })
+  })
+})
+
+const svixSigned = { scheme: schemes.svix.verify }
+
+describe("a delivery of another sender goes to quarantine with the reason", () => {
+  const quarantinedAs = Effect.fnUntraced(function* (body: string, given: Webhook = of("stripe")) {
+    const { send, entries } = yield* start({ webhooks: [given] })
+    const { status } = yield* send(sent("stripe", body))
+    const [entry] = yield* entries
+    return [status, entry?.sinks, entry?.event.problem]
+  })
+
+  it.effect("if it has no event type", function* () {
+    const problem = "the delivery has no event type at /type"
+    expect(yield* quarantinedAs(invoice({ type: "" }))).toEqual([202, ["_quarantine"], problem])
+    expect(yield* quarantinedAs(invoice({ type: ["a"] }))).toEqual([202, ["_quarantine"], problem])
+    expect(yield* quarantinedAs(invoice({ type: "" }), of("stripe", { undecodable: "reject" }))).toEqual([
+      422,
+      undefined,
+      undefined,
+    ])
+  })
+
+  it.effect("if it is not a JSON object", function* () {
+    expect(yield* quarantinedAs("no JSON")).toEqual([202, ["_quarantine"], "the body is not JSON"])
+    expect(yield* quarantinedAs("[1]")).toEqual([202, ["_quarantine"], "the JSON is not an object"])
+  })
+
+  it.effect("if a fact is too long", function* () {
+    const problem = "id is longer than 256 bytes"
+    expect(yield* quarantinedAs(invoice({ id: "e".repeat(257) }))).toEqual([202, ["_quarantine"], problem])
+  })
+
+  it.effect("if its type looks like the relay's own", function* () {
+    const problem = "event types that begin with relay. are the relay's own"
+    expect(yield* quarantinedAs(invoice({ type: "relay.dead_letter" }))).toEqual([202, ["_quarantine"], problem])
+  })
+
+  it.effect("if its type is not listed and `unknownTypes` is quarantine", function* () {
+    const listed = { unknownTypes: "quarantine", sender: senderOf("stripe", ["invoice.paid"]) } as const
+    expect(yield* quarantinedAs(invoice(), of("stripe", listed))).toEqual([202, ["lake"], undefined])
+    const problem = "the event type is not in the catalogue"
+    expect(yield* quarantinedAs(invoice({ type: "invoice.void" }), of("stripe", listed))).toEqual([
+      202,
+      ["_quarantine"],
+      problem,
+    ])
+    const unlisted = { unknownTypes: "quarantine" } as const
+    expect(yield* quarantinedAs(invoice({ type: "any" }), of("stripe", unlisted))).toEqual([202, ["lake"], undefined])
+  })
+
+  it.effect("and is routed from there by a config that reads it", function* () {
+    const blind = of("stripe", { sender: { ...senderOf("stripe"), places: { id: "/id", type: ["/kind"] } } })
+    const { send, entries, reload, ingest } = yield* start({ webhooks: [blind] })
+    yield* send(sent("stripe", invoice()))
+    const [entry] = yield* entries
+    const kept = entry?.event as Event
+    expect(ingest.reroute(kept).stays).toBe("the delivery has no event type at /kind")
+    yield* reload([of("stripe")])
+    expect(ingest.reroute(kept)).toMatchObject({ event: { id: "evt_1", type: "invoice.paid" }, sinks: ["lake"] })
+    yield* reload([webhook({ name: "stripe" })])
+    expect(ingest.reroute(kept).stays).toBe("its webhook has no `verify` any more")
+  })
+})
