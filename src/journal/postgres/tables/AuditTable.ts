@@ -26,7 +26,12 @@ const columnsOf = ({ at, who, by, what, on, result, note, relay }: Stored) => [
   relay,
 ]
 
-const types = "$1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]"
+/** Inserts the records of `params`, which have the name `new`. */
+const insertAll = `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
+  SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+    AS new(at, who, "by", what, "on", result, note, relay)`
+
+const params = (records: ReadonlyArray<Stored>) => unnested(8, records, columnsOf)
 
 /** `relay` is the name of this relay. Nothing is deleted by age while its wall clock can't be trusted. */
 export const make = (db: Queries, relay: string, wallClock: WallClock) =>
@@ -50,20 +55,13 @@ export const make = (db: Queries, relay: string, wallClock: WallClock) =>
   }) satisfies AuditLog
 
 /** Stores records that may be stored already, because the first answer was lost. */
-export const putNew = (db: Queries, some: ReadonlyArray<Stored>) =>
-  some.length === 0
+export const putNew = (db: Queries, records: ReadonlyArray<Stored>) =>
+  records.length === 0
     ? Effect.void
     : db.query(
-        `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
-         SELECT * FROM unnest(${types}) AS new(at, who, "by", what, "on", result, note, relay) WHERE NOT EXISTS (
-           SELECT FROM audit WHERE (at, note, relay) = (new.at, new.note, new.relay))`,
-        unnested(8, some, columnsOf),
+        `${insertAll} WHERE NOT EXISTS (SELECT FROM audit WHERE (at, note, relay) = (new.at, new.note, new.relay))`,
+        params(records),
       )
 
 /** Stores another journal's records, in their order. */
-export const put = (db: Queries, some: ReadonlyArray<Stored>) =>
-  db.query(
-    `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
-     SELECT * FROM unnest(${types})`,
-    unnested(8, some, columnsOf),
-  )
+export const put = (db: Queries, records: ReadonlyArray<Stored>) => db.query(insertAll, params(records))
