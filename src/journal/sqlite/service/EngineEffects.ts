@@ -37,21 +37,16 @@ export const inOneTurn = <A>(engine: Engine, work: Effect.Effect<A, JournalError
     return Effect.runSync(work)
   }).pipe(Effect.tap(() => eventLoop.turn))
 
-/** Runs an operation step by step; other work runs in between. */
+/** Runs an operation step by step. Other work runs between the steps. */
 export const sliced = <A>(engine: Engine, steps: () => Generator<void, A>): Effect.Effect<A, JournalError> =>
-  Effect.suspend(() => {
-    const generator = steps()
-    const step: Effect.Effect<A, JournalError> = Effect.suspend(() => {
-      try {
-        const next = generator.next()
-        return next.done === true ? Effect.succeed(next.value) : Effect.andThen(eventLoop.turn, step)
-      } catch (error) {
-        return Effect.fail(engine.failed(error))
-      }
-    })
-    // One that is interrupted may hold something.
-    return Effect.ensuring(
-      step,
-      Effect.sync(() => generator.return?.(undefined as A)),
-    )
-  })
+  Effect.acquireUseRelease(
+    Effect.sync(steps),
+    (generator) =>
+      attempt(() => engine.guard(() => generator.next())).pipe(
+        Effect.tap(() => eventLoop.turn),
+        Effect.repeat({ until: ({ done }) => done === true }),
+        Effect.map(({ value }) => value as A),
+      ),
+    // An interrupted operation may hold a resource.
+    (generator) => Effect.sync(() => generator.return(undefined as A)),
+  )
