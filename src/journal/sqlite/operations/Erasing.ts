@@ -7,17 +7,96 @@
  */
 
 import { closeSync, openSync, readSync, statSync } from "node:fs"
+import type { DatabaseSync } from "node:sqlite"
+import type { EpochMillis } from "../../../event/Quantities.ts"
 import type { ErasedEvents } from "../../Archive.ts"
-import { chooseErased, elsewhere, erasedEvent, resultOf } from "../../archive/Erasure.ts"
+import {
+  chooseErased,
+  elsewhere,
+  erasedEvent,
+  erasedLetter,
+  erasedNote,
+  erasedRecord,
+  erasedRow,
+  resultOf,
+} from "../../archive/Erasure.ts"
 import { unavailable } from "../../JournalError.ts"
+import type { Attempt } from "../../Settlement.ts"
 import type { Removal } from "../../stream/BulkSlices.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
 import { FreeSpace } from "../file/FreeSpace.ts"
-import { ErasedRows } from "../rows/ErasedRows.ts"
-import { int } from "../rows/Rows.ts"
+import type { DeadLetterChange } from "../rows/DeadLetters.ts"
+import { bytes, countErasure, int, list, text, tolerant } from "../rows/Rows.ts"
 import { connect, words } from "../rows/SqliteConnection.ts"
 import { forgetOutcomes } from "./Retention.ts"
+
+/** A dead letter that became smaller. */
+interface ErasedLetter extends DeadLetterChange {
+  readonly lane: string
+}
+
+/** The tables that hold an event's record or the answers to it. */
+class ErasedRows {
+  readonly #sql
+
+  constructor(db: DatabaseSync) {
+    this.#sql = {
+      rowAt: db.prepare("SELECT first, count, bytes FROM log WHERE first <= ? ORDER BY first DESC LIMIT 1"),
+      setRow: db.prepare("UPDATE log SET bytes = ? WHERE first = ?"),
+      owed: db.prepare("SELECT record FROM owed WHERE sequence = ?"),
+      setOwed: db.prepare("UPDATE owed SET record = ? WHERE sequence = ?"),
+      dead: db.prepare("SELECT lane, webhook, size, attempts, record FROM dead WHERE sequence = ?"),
+      setDead: db.prepare("UPDATE dead SET record = ?, attempts = ?, size = ? WHERE lane = ? AND sequence = ?"),
+      ended: db.prepare(
+        "SELECT id, note FROM ended WHERE sequence = ?1 UNION SELECT id, note FROM ended WHERE copy = ?1",
+      ),
+      setEnded: db.prepare("UPDATE ended SET note = ? WHERE id = ?"),
+    }
+  }
+
+  /** Erases one event. Returns its dead letters, and whether any readable part of it was found. */
+  erase(
+    sequence: number,
+    at: EpochMillis,
+  ): { readonly isFound: boolean; readonly letters: ReadonlyArray<ErasedLetter> } {
+    const isInLog = this.#log(sequence, at)
+    const pending = this.#sql.owed.get(sequence)
+    const owed = pending && erasedRecord(bytes(pending.record), sequence, at)
+    if (owed !== undefined) this.#sql.setOwed.run(owed, sequence)
+    const letters = this.#letters(sequence, at)
+    this.#answers(sequence)
+    return { isFound: isInLog || owed !== undefined || letters.length > 0, letters }
+  }
+
+  #log(sequence: number, at: EpochMillis): boolean {
+    const row = this.#sql.rowAt.get(sequence)
+    if (row === undefined) return false
+    const before = bytes(row.bytes)
+    const after = erasedRow(before, int(row.first), int(row.count), new Set([sequence]), at)
+    if (Buffer.compare(before, after) === 0) return false
+    this.#sql.setRow.run(after, int(row.first))
+    return true
+  }
+
+  #letters(sequence: number, at: EpochMillis): ReadonlyArray<ErasedLetter> {
+    return this.#sql.dead.all(sequence).flatMap((row) => {
+      const letter = erasedLetter(bytes(row.record), list<Attempt>(row.attempts), sequence, at)
+      if (letter === undefined) return []
+      const lane = text(row.lane)
+      this.#sql.setDead.run(letter.record, letter.attempts, letter.size, lane, sequence)
+      return { lane, webhook: text(row.webhook), letters: 0, bytes: letter.size - int(row.size) }
+    })
+  }
+
+  /** Erases answers in the ends of the event, and of an event whose copy it is. */
+  #answers(sequence: number): void {
+    for (const { id, note } of this.#sql.ended.all(sequence)) {
+      const erased = tolerant(() => erasedNote(JSON.parse(text(note))))
+      if (erased !== undefined) this.#sql.setEnded.run(JSON.stringify(erased), int(id))
+    }
+  }
+}
 
 /** Runs work with `secure_delete` on. */
 const securely = <A>({ store: { db } }: Engine, work: () => A): A => {
@@ -49,7 +128,7 @@ export const erase = (
       const sequences = some.map(({ sequence }) => sequence)
       committed.push(lanes.giveUp(lane, sequences, why))
     }
-    rows.count()
+    countErasure(engine.store.db)
     const found = new Set<number>()
     // Afterwards, because giving up stores outcomes, which may quote answers.
     for (const sequence of choice.wanted) {

@@ -40,3 +40,9 @@ export const meta = (db: DatabaseSync, key: string): string | undefined => {
 export const setMeta = (db: DatabaseSync, key: string, value: string): void => {
   db.prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").run(key, value)
 }
+
+/** Returns the number of transactions that have erased events. */
+export const erasuresOf = (db: DatabaseSync): string => meta(db, "erasures") ?? "0"
+
+/** Counts a transaction that erases events. A copy that began before it must restart. */
+export const countErasure = (db: DatabaseSync): void => setMeta(db, "erasures", String(Number(erasuresOf(db)) + 1))
