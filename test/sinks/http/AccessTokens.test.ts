@@ -111,7 +111,7 @@ describe("an access token", () => {
     status = 400
     expect((yield* reasonOf(sink.send([entry(4)])))?._tag).toBe("SinkMisconfigured")
     status = 503
-    yield* TestClock.adjust("53 seconds")
+    yield* TestClock.adjust("54 seconds")
     expect((yield* reasonOf(sink.send([entry(5)])))?._tag).toBe("SinkUnavailable")
     status = 200
     yield* sink.send([entry(6)])
