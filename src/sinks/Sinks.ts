@@ -1,5 +1,6 @@
 /** The types of sinks, by their name in a config. Only this file lists them. To add a type, add a line here. */
 
+export { Alertmanager as alertmanager } from "./alerts/alertmanager/Alertmanager.ts"
 export { Discord as discord } from "./alerts/discord/Discord.ts"
 export { PagerDuty as pagerduty } from "./alerts/pagerduty/PagerDuty.ts"
 export { Slack as slack } from "./alerts/slack/Slack.ts"

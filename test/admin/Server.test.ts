@@ -311,7 +311,7 @@ describe("the admin API", () => {
       409,
       expect.objectContaining({
         message:
-          "lake is a sink of the type kafka, whose events must be delivered: only a sink that sends alerts (discord, email, pagerduty, slack, teams) can be muted with digest or drop",
+          "lake is a sink of the type kafka, whose events must be delivered: only a sink that sends alerts (alertmanager, discord, email, pagerduty, slack, teams) can be muted with digest or drop",
       }),
     ])
     const endless = yield* post("/api/v1/lanes/oncall/pause?ending=digest")

@@ -67,7 +67,7 @@ const alert = (type: string) => ({
   ...(type === "pagerduty" && { routingKey: credential }),
   delivery: { retry: { initial: "10 millis", max: "50 millis", maxAttempts: 2 } },
 })
-const services = ["pagerduty", "slack", "teams", "discord"]
+const services = ["pagerduty", "slack", "teams", "discord", "alertmanager"]
 
 describe("a relay whose config, events and answers hold canaries", () => {
   test("no secret and no personal data is in a log, a metric, an answer or a crash", async () => {

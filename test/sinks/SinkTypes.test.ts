@@ -12,7 +12,7 @@ test("every type of sink is held to its contract", () => {
 })
 
 /** These write to this machine, or send by the HTTP sink. */
-const others = new Set(["console", "file", "pagerduty", "slack", "teams", "discord"])
+const others = new Set(["console", "file", "pagerduty", "slack", "teams", "discord", "alertmanager"])
 
 test.each(["Targets.ts", "WrongPeers.ts"])("every sink of a service is in the campaign's %s", (file) => {
   const text = readFileSync(new URL(`../faults/cuts/${file}`, import.meta.url), "utf8")

@@ -14,6 +14,7 @@ import type { Entry } from "../../event/Entry.ts"
 import { asFailure, failureEndedBy, isRelayEvent } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as Numbers from "../../event/Numbers.ts"
+import { hmacSha256 } from "../../event/Signature.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import * as Template from "../../formats/Template.ts"
 
@@ -130,9 +131,14 @@ export interface Alert {
   readonly account: string
   /** The webhook's name; `relay` for the relay's own events. */
   readonly webhook: string
+  /** The labels of the options, filled in with the last event. */
+  readonly labels: Readonly<Record<string, unknown>>
   readonly summary: string
   /** The time of the last sample, ISO 8601. */
   readonly time: string
+  /** When the first and the last event were received, in epoch milliseconds. */
+  readonly first: number
+  readonly last: number
   readonly facts: ReadonlyArray<Fact>
   /** The details that differ between the events. Empty for a single event. */
   readonly samples: ReadonlyArray<Fact>
@@ -147,6 +153,8 @@ export interface Options {
   /** The alert's key. By default, the type with the object, or with the event if it has no object. */
   readonly dedupKey?: string
   readonly objectId: string
+  /** Labels by their names. A recovery has the labels of its failure. */
+  readonly labels?: Readonly<Record<string, string>>
   /** Further facts, by the name they are shown under. */
   readonly details: Readonly<Record<string, string>>
 }
@@ -195,6 +203,7 @@ const factsOf = (all: Readonly<Record<string, unknown>>): ReadonlyArray<Fact> =>
 interface Told {
   readonly summary: string
   readonly key: string
+  readonly labels: Readonly<Record<string, unknown>>
   /** Facts that the events of a group may have in common. */
   readonly facts: ReadonlyArray<Fact>
   /** Its id, if it has one. */
@@ -202,10 +211,10 @@ interface Told {
   readonly time: string
 }
 
-const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((entry: Entry) => Told) => {
+const teller = ({ resolve, summary, dedupKey, objectId, labels, details }: Options): ((entry: Entry) => Told) => {
   // A single template, so that the body is decoded once.
   const template = (summary: string, own: boolean) =>
-    Template.compileBody({ summary, objectId, details, own: own ? "{{/data/object}}" : null })
+    Template.compileBody({ summary, objectId, labels, details, own: own ? "{{/data/object}}" : null })
   const keyOf = dedupKey === undefined ? undefined : Template.compile(dedupKey, "key")
   const usual = template(summary ?? usualSummary, false)
   const special = new Map(
@@ -225,6 +234,7 @@ const teller = ({ resolve, summary, dedupKey, objectId, details }: Options): ((e
     return {
       summary: Template.toText(read.summary),
       key: keyOf?.render(about) || usualKey.map(Template.escapeKey).join("/"),
+      labels: fields(read.labels),
       facts: factsOf({ Type: event.type, Account: event.accountId, Object: object, ...own, ...fields(read.details) }),
       event: factsOf({ Event: event.id }),
       time,
@@ -255,6 +265,15 @@ export const groupOf = (entries: ReadonlyArray<Entry>, resolve = false): Group =
     last: last?.event.receivedAt ?? 0,
   }
 }
+
+/** An HMAC under a key that everybody knows is a hash. */
+const hash = hmacSha256("relay")
+
+/** A key of 255 characters at most. A key that is too long, or that a service might trim or clean, is hashed, so different keys stay different. */
+export const shortKey = (key: string): string =>
+  key.length <= 255 && key !== "" && key === clean(key)
+    ? key
+    : `relay:${Buffer.from(hash(Buffer.from(key))).toString("hex")}`
 
 /** The usual place of the id of an event's object. */
 export const usualObjectId = "{{/data/object/id}}"
@@ -293,8 +312,11 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
       type,
       account,
       webhook,
+      labels: latest.labels,
       summary: `${action === "resolve" ? "Resolved: " : ""}${amount}${summary}${about}`,
       time: latest.time,
+      first,
+      last,
       facts: [...shared, ...(count > 1 ? times : [...latest.event, { name: "Time", value: latest.time }])],
       samples:
         count > 1

@@ -47,8 +47,8 @@ type Config = typeof Keys.Type & { readonly url: Redacted.Redacted<string>; read
 /** Alert services differ in these. */
 interface AlertService<C extends Config> {
   readonly config: Schema.Codec<C, unknown>
-  /** The JSON that is sent. */
-  payload(alert: Alert, config: C): object
+  /** The JSON that is sent. `now` is when the attempt is made, in epoch milliseconds. */
+  payload(alert: Alert, config: C, now: number): object
   readonly meaning: Meaning
   readonly doubts?: SinkType<C>["doubts"]
 }
@@ -72,7 +72,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning, doubts }:
       meaning,
       secrets: config,
       alertOf: (entries) => alertOf(groupOf(entries, config.resolve)),
-      body: (alert) => JSON.stringify(payload(alert, config)),
+      body: (alert, now) => JSON.stringify(payload(alert, config, now)),
     }
   }
   return {

@@ -100,23 +100,24 @@ const utf8 = new TextEncoder()
 /** The parts that an alert service adds: the alert of its events, the body, and the meaning of an answer. */
 export interface Service {
   readonly alertOf: (entries: Entries) => Alert.Alert
-  readonly body: (alert: Alert.Alert) => string
+  readonly body: (alert: Alert.Alert, now: number) => string
   readonly meaning: HttpAnswer.Meaning
   /** Parts of the body that are never shown. */
   readonly secrets?: unknown
 }
 
 type HeaderFields = Record<string, string>
-/** The events of one request, the last of them, and their alert. */
+/** The events of one request, the last of them, their alert, and when the attempt is made, in epoch milliseconds. */
 interface Batch {
   readonly entries: Entries
   readonly entry: Entry
   readonly alert: () => Alert.Alert
+  readonly now: number
 }
 
-const batchOf = (entries: Entries, alertOf: Service["alertOf"]): Batch => {
+const batchOf = (entries: Entries, alertOf: Service["alertOf"], now: number): Batch => {
   let alert: Alert.Alert | undefined
-  return { entry: entries.at(-1) ?? entries[0], entries, alert: () => (alert ??= alertOf(entries)) }
+  return { entry: entries.at(-1) ?? entries[0], entries, alert: () => (alert ??= alertOf(entries)), now }
 }
 
 /** Makes the body of a request, and adds the headers that go with it. */
@@ -140,9 +141,9 @@ const payloadOf = (config: HttpConfig, at: string, service?: Service): Payload =
   if (format === "template") {
     const { render } = Template.compileBody(body, at)
     const bodyOf = service?.body
-    return ({ entry, entries, alert }, headers) => {
+    return ({ entry, entries, alert, now }, headers) => {
       identify(entry, headers)
-      return utf8.encode(bodyOf === undefined ? render(entry, entries, alert) : bodyOf(alert()))
+      return utf8.encode(bodyOf === undefined ? render(entry, entries, alert) : bodyOf(alert(), now))
     }
   }
   if (mode === "structured") {
@@ -167,8 +168,7 @@ export interface Rendered extends Encoded {
   readonly signature: Readonly<HeaderFields>
 }
 
-/** `now` is the time of the attempt, in epoch milliseconds. */
-type Encoder = (batch: Batch, now: number) => Rendered
+type Encoder = (batch: Batch) => Rendered
 
 const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   const url = Template.compile(Redacted.value(config.url), "url")
@@ -182,8 +182,8 @@ const encoder = (config: HttpConfig, payload: Payload): Encoder => {
     if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
     else given[name.toLowerCase()] = text
   }
-  return (batch, now) => {
-    const { entry, entries, alert } = batch
+  return (batch) => {
+    const { entry, entries, alert, now } = batch
     const id = keyOf(entries)
     const headers: HeaderFields = {
       "content-type": "application/json",
@@ -230,7 +230,7 @@ export const requestsOf = <A>(config: HttpConfig, service: Service | undefined, 
     const own = ofAction(config, action)
     const at = config[action]?.body === undefined ? "body" : `${action}.body`
     const encode = encoder(own, payloadOf(own, at, service))
-    return use({ config: own, encode: (entries, now) => encode(batchOf(entries, alertOf), now) })
+    return use({ config: own, encode: (entries, now) => encode(batchOf(entries, alertOf, now)) })
   }
   const trigger = of("trigger")
   const resolve = config.resolve === undefined ? trigger : of("resolve")
@@ -241,7 +241,7 @@ export const requestsOf = <A>(config: HttpConfig, service: Service | undefined, 
   }
 }
 
-/** Shows the request, without the URL, which may be a secret. */
+/** Shows the request at the time of the last event, without the URL, which may be a secret. */
 export const preview = (
   config: HttpConfig,
   entries: ReadonlyArray<Entry>,
@@ -249,7 +249,7 @@ export const preview = (
 ): ReadonlyArray<Preview> => {
   if (!Arr.isReadonlyArrayNonEmpty(entries)) return []
   const requests = requestsOf(config, service, (requests) => requests).of(entries)
-  const { headers, signature, bytes } = requests.encode(entries, 0)
+  const { headers, signature, bytes } = requests.encode(entries, (entries.at(-1) ?? entries[0]).event.receivedAt)
   // These two don't depend on the event.
   const { "user-agent": _, "accept-encoding": __, ...telling } = headers
   const token = config.oauth === undefined ? {} : { authorization: `Bearer ${masked}` }

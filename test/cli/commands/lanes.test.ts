@@ -31,7 +31,7 @@ describe("lanes", () => {
     )
     expect(yield* ask("lanes", "pause", "lake", "--for", "8h", "--then", "digest")).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("only a sink that sends alerts (discord, email"),
+      stderr: expect.stringContaining("only a sink that sends alerts (alertmanager, discord, email"),
     })
     expect(yield* told).toEqual([
       expect.stringMatching(/^mute oncall until \d+ then digest$/),

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { Redacted } from "effect"
+import { Duration, Redacted } from "effect"
 import { eventTypes, relayEventTypes } from "../../../src/event/EventType.ts"
 import { sample } from "../../../src/event/SampleEvent.ts"
 import * as Alert from "../../../src/sinks/alerts/Alert.ts"
+import * as Alertmanager from "../../../src/sinks/alerts/alertmanager/Alertmanager.ts"
 import * as Discord from "../../../src/sinks/alerts/discord/Discord.ts"
 import * as PagerDuty from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
 import * as Slack from "../../../src/sinks/alerts/slack/Slack.ts"
@@ -28,12 +29,13 @@ const payloads = (alert: Alert.Alert): Readonly<Record<(typeof names)[number], o
   slack: Slack.payload(alert),
   teams: Teams.payload(alert),
   discord: Discord.payload(alert),
+  alertmanager: Alertmanager.payload(alert, { resolveAfter: Duration.days(1) }, alert.last),
 })
 
 /** What each service finds wrong with its payload of the alert. */
 const problems = (alert: Alert.Alert) =>
   Object.fromEntries(names.map((name) => [name, services[name].problems(bytes(JSON.stringify(payloads(alert)[name])))]))
-const none = { pagerduty: [], slack: [], teams: [], discord: [] }
+const none = { pagerduty: [], slack: [], teams: [], discord: [], alertmanager: [] }
 
 describe("an alert of one event", () => {
   test("shows what failed and for whom, with ids and the time", () => {
@@ -43,8 +45,11 @@ describe("an alert of one event", () => {
       type: failure,
       account: "acct_1",
       webhook: "scheduling",
+      labels: {},
       summary: "A meeting could not be created with its provider (acct_1)",
       time: "2026-11-21T08:00:00Z",
+      first: Date.UTC(2026, 10, 21, 8, 0, 1),
+      last: Date.UTC(2026, 10, 21, 8, 0, 1),
       facts: [
         { name: "Type", value: failure },
         { name: "Account", value: "acct_1" },
@@ -276,16 +281,16 @@ describe("a payload", () => {
 
 describe("a key of PagerDuty", () => {
   test("that fits stays readable", () => {
-    expect(PagerDuty.dedupKey("x".repeat(255))).toBe("x".repeat(255))
+    expect(Alert.shortKey("x".repeat(255))).toBe("x".repeat(255))
   })
 
   test("that is too long, blank or not clean is hashed, and different ones stay different", () => {
     const random = seeded(12)
     const keys = [...new Set(Array.from({ length: 500 }, () => hostile(random))), "x".repeat(256), "x".repeat(257)]
-    const hashed = keys.map(PagerDuty.dedupKey)
+    const hashed = keys.map(Alert.shortKey)
     // Halves of characters are one and the same in UTF-8, so in what is hashed.
     expect(new Set(hashed).size).toBe(new Set(keys.map((key) => key.toWellFormed())).size)
     expect(hashed.every((key) => key.length > 0 && key.length <= 255)).toBe(true)
-    expect(PagerDuty.dedupKey("x".repeat(256))).toBe(PagerDuty.dedupKey("x".repeat(256)))
+    expect(Alert.shortKey("x".repeat(256))).toBe(Alert.shortKey("x".repeat(256)))
   })
 })

@@ -36,6 +36,8 @@ export const problem = (isRight: boolean, what: string): ReadonlyArray<string> =
 export interface Service {
   /** What is wrong with a request's body by the service's documentation; nothing when it is valid. */
   readonly problems: (body: Uint8Array) => ReadonlyArray<string>
+  /** The body without the parts that depend on the time of the attempt. Absent if there are none. */
+  readonly steady?: (body: Uint8Array) => Uint8Array
   /** The answer to a valid request, and to another. */
   readonly accept: (response: ServerResponse) => void
   readonly refuse: (response: ServerResponse, problems: ReadonlyArray<string>) => void

@@ -18,7 +18,7 @@ const recovery = (sequence: number) => event(sequence, "connected_account.reconn
 
 const key = "connected_account.refresh_failed/acct_1/cna_1"
 
-/** A sink of a server that answers each path with a status, 200 unless given. `digestKey` is that of a lane of digests. */
+/** A sink of a server that answers each path with a status, 200 unless given. `digestKey` is the key of a lane of digests. */
 const opened = Effect.fnUntraced(function* (
   config: (url: string) => object,
   statuses: Readonly<Record<string, number>> = {},

@@ -7,10 +7,9 @@
 import { Effect, Redacted, Schema } from "effect"
 import type { Doubt } from "../../../config/schema/ConfiguredTypes.ts"
 import { oneOf, secret, template, text } from "../../../config/schema/Keys.ts"
-import { hmacSha256 } from "../../../event/Signature.ts"
 import type { Meaning } from "../../http/HttpAnswer.ts"
 import { url } from "../../http/HttpUrl.ts"
-import { type Alert, arrange, clean, type Fact, fit } from "../Alert.ts"
+import { type Alert, arrange, type Fact, fit, shortKey } from "../Alert.ts"
 import { keys, otherNames, sinkType } from "../AlertService.ts"
 
 const enqueue = "https://events.pagerduty.com/v2/enqueue"
@@ -52,21 +51,12 @@ const room = {
   samples: { facts: 50, name: 64, value: 1_024, total: 40_000 },
 }
 
-/** An HMAC under a key that everybody knows is a hash. */
-const hash = hmacSha256("relay")
-
-/** A key that is too long, or that a service might trim or clean, is hashed, so different keys stay different. */
-export const dedupKey = (key: string): string =>
-  key.length <= 255 && key !== "" && key === clean(key)
-    ? key
-    : `relay:${Buffer.from(hash(Buffer.from(key))).toString("hex")}`
-
 const record = (facts: ReadonlyArray<Fact>) => Object.fromEntries(facts.map(({ name, value }) => [name, value]))
 
 export const payload = (alert: Alert, { routingKey, severity, source }: Options): object => ({
   routing_key: Redacted.value(routingKey),
   event_action: alert.action,
-  dedup_key: dedupKey(alert.key),
+  dedup_key: shortKey(alert.key),
   // A resolve needs its key and nothing else.
   ...(alert.action === "trigger" && {
     client: "relay",
