@@ -47,3 +47,12 @@ export const reachable = ({ host, port }: Address): Address => ({
   host: host === "::" ? "::1" : isWildcard({ host }) ? "127.0.0.1" : host,
   port,
 })
+
+/** Decodes a part of a URL. Returns `undefined` if it is wrongly encoded. */
+export const percentDecoded = (text: string): string | undefined => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}

@@ -71,7 +71,7 @@ const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Proble
   }
   if (found.length === 0) {
     return Result.fail({
-      message: "this is no certificate in PEM",
+      message: "this is not a certificate in PEM",
       hint: 'such a file has a line "-----BEGIN CERTIFICATE-----"; `openssl x509 -inform der -in FILE` turns a DER file into one',
     })
   }
@@ -85,7 +85,7 @@ const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Proble
 const readKey = (pem: string): Result.Result<ReturnType<typeof createPrivateKey>, Problem> => {
   if (!isPrivateKey(pem)) {
     return Result.fail({
-      message: "this is no private key in PEM",
+      message: "this is not a private key in PEM",
       hint: 'such a file has a line "-----BEGIN PRIVATE KEY-----"',
     })
   }

@@ -11,7 +11,7 @@ import type { LaneConfig } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
 import { turnstile } from "../event/Rounds.ts"
 import type { Archive } from "../journal/Archive.ts"
-import { isNotFenced, type Journal, type JournalError, type OpenOptions } from "../journal/Journal.ts"
+import { isNotFenced, isUnavailable, type Journal, type JournalError, type OpenOptions } from "../journal/Journal.ts"
 import type { SinkError } from "../sinks/Sink.ts"
 import { knownSinks, type LaneSpec, openOptions } from "./LaneSpec.ts"
 import { unclaimed } from "./OrphanedLanes.ts"
@@ -26,8 +26,6 @@ const openTimeout = Duration.seconds(5)
 const openEvery = Schedule.spaced(Duration.seconds(1))
 /** Retries of a rename before the lane starts without its backlog, which breaks the order of the events. */
 const renameRetries = 3
-
-const isUnavailable = ({ reason }: JournalError): boolean => reason._tag === "JournalUnavailable"
 
 /** Returns none if another relay has claimed the stream, because the stream's owner opens its lanes. */
 const unlessFenced = <A>(open: Effect.Effect<A, JournalError>): Effect.Effect<Option.Option<A>, JournalError> =>

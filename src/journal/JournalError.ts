@@ -38,6 +38,9 @@ export class JournalError extends Schema.TaggedError<JournalError>()("JournalErr
 /** Reports whether the caller may retry, because no other relay owns the stream. */
 export const isNotFenced = ({ reason }: JournalError): boolean => reason._tag !== "JournalFenced"
 
+/** Reports whether the journal may accept the request later. */
+export const isUnavailable = ({ reason }: JournalError): boolean => reason._tag === "JournalUnavailable"
+
 /** Reports whether the journal refuses this request's data, but accepts other requests. */
 export const isRefusedData = ({ reason }: JournalError): boolean =>
   reason._tag === "JournalUnavailable" && reason.isOfData === true

@@ -17,7 +17,7 @@ export const hostProblem =
     if (Address.parse(text) !== undefined) return undefined
     return /^[a-z]+:\/\//i.test(text)
       ? `a ${thing} is host and port alone, such as "${example}"`
-      : `this is no ${thing}: write host and port, such as "${example}"`
+      : `this is not a ${thing}: write host and port, such as "${example}"`
   }
 
 /** A host and port. A wrong text may hold a password, so it isn't shown. */

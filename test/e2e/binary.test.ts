@@ -20,7 +20,7 @@ describe.if(under === "binary")("the binary", () => {
   writeFileSync(join(cwd, ".env.local"), "AUDIT_PATH=/nonexistent/evil.ndjson\n")
   writeFileSync(join(cwd, "bunfig.toml"), 'preload = ["./evil.ts"]\n')
   writeFileSync(join(cwd, "evil.ts"), 'console.log("EVIL"); process.exit(99)\n')
-  writeFileSync(join(cwd, "tsconfig.json"), "{ this is no JSON")
+  writeFileSync(join(cwd, "tsconfig.json"), "{ this is not JSON")
   writeFileSync(join(cwd, "package.json"), "{ nor is this")
 
   const sinks = { audit: { type: "file", path: `\${AUDIT_PATH:-${join(cwd, "audit.ndjson")}}` } }

@@ -98,6 +98,6 @@ it.effect("a rendered topic that can't be a topic's name is not repeated at leng
       bytes: 1,
       isKeyless: false,
     })
-    expect(reason.message).toMatch(/^kafka b:9092, topic x{60}…: this is no name for a topic: at most 249/)
+    expect(reason.message).toMatch(/^kafka b:9092, topic x{60}…: this is not a name for a topic: at most 249/)
   }),
 )

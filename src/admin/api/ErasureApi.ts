@@ -16,7 +16,7 @@ import { Clock, Duration, Effect, Schedule, Schema } from "effect"
 import type { Archive, EventPage, EventQuery, FoundEvent } from "../../journal/Archive.ts"
 import { nextQuery } from "../../journal/EventPages.ts"
 import { deliveryMatchOf } from "../../journal/EventQuery.ts"
-import type { JournalError } from "../../journal/Journal.ts"
+import { isUnavailable, type JournalError } from "../../journal/Journal.ts"
 import type { OnProgress } from "../status/RelayStatus.ts"
 import { EventSelection, place, sequenceOf } from "./EventSelection.ts"
 
@@ -81,8 +81,6 @@ interface ErasingOptions {
     work: Effect.Effect<A, JournalError>,
   ) => Effect.Effect<A, JournalError>
 }
-
-const isUnavailable = ({ reason }: JournalError): boolean => reason._tag === "JournalUnavailable"
 
 const waitingAt = ({ deliveries }: FoundEvent): ReadonlyArray<string> =>
   deliveries.filter(({ outcome }) => outcome === "pending" || outcome === "retrying").map(({ sink }) => sink)

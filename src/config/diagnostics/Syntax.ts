@@ -408,7 +408,7 @@ const most = 20
 export const syntaxMistakes = (text: string): ReadonlyArray<SyntaxMistake> => {
   const [opening] = tokensIn(text, 0, text.length)
   if (opening !== undefined && !/^["[{]/.test(text.slice(opening.offset))) {
-    const message = "this is no JSON: the file holds one object, { … }"
+    const message = "this is not JSON: the file holds one object, { … }"
     return [
       { offset: opening.offset, length: opening.length, message, hint: "`relay init` writes a config to start from" },
     ]

@@ -122,7 +122,7 @@ const pointerHintFor = (text: string): string =>
 export const searchIdRules = (root: Fields): ReadonlyArray<Finding> =>
   texts(fields(root.journal).searchIds, ["journal", "searchIds"]).flatMap(({ text, path }) => {
     if (text === "") return []
-    if (parsePointer(text) === undefined) return [error(path, "this is no JSON Pointer", pointerHintFor(text))]
+    if (parsePointer(text) === undefined) return [error(path, "this is not a JSON Pointer", pointerHintFor(text))]
     const kind = kindOf(text)
     if (kind === "object" || kind === "nothing") return [error(path, ...reasons[kind](text))]
     if (kind !== "undocumented") return []
@@ -139,7 +139,7 @@ const whereRules = (route: Fields, path: Path): ReadonlyArray<Finding> => {
     const at = [...path, "where", pointer]
     if (pointer === "jmespath") return expressionRules(condition, at)
     if (parsePointer(pointer) !== undefined) return conditionRules(pointer, condition, at)
-    return [errorAtKey(at, "this is no JSON Pointer", pointerHintFor(pointer))]
+    return [errorAtKey(at, "this is not a JSON Pointer", pointerHintFor(pointer))]
   })
   if (!isOwn || where.length === 0) return found
   const message = "the relay's own events are routed by their type alone, so this route matches nothing"

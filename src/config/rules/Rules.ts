@@ -47,7 +47,7 @@ const withoutToken = "local"
 
 const tokenNameRules = (name: string, path: Path): ReadonlyArray<Finding> => {
   if (!isName(name))
-    return [error(path, "this is no name for a token", "letters, digits, `_`, `-` and `.`, at most 100")]
+    return [error(path, "this is not a name for a token", "letters, digits, `_`, `-` and `.`, at most 100")]
   if (name !== withoutToken && name !== onlyToken) return []
   const whose = name === onlyToken ? 'whoever uses "admin.token"' : "whoever needs no token"
   return [error(path, `a token can't be called "${name}"`, `the audit log calls ${whose} so`)]

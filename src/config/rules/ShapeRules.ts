@@ -74,7 +74,7 @@ export const nameRules = (name: string, at: Path, what: string): ReadonlyArray<F
   }
   return isName(name)
     ? []
-    : [errorAtKey(at, `this is no name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100")]
+    : [errorAtKey(at, `this is not a name for a ${what}`, "letters, digits, `_`, `-` and `.`, at most 100")]
 }
 
 const found = ({ text, path }: Text, known?: ReadonlySet<string>): ReadonlyArray<Finding> => {

@@ -126,7 +126,7 @@ const serviceRules = (value: unknown, at: Path, { hosts, paths, retired }: Known
     return [warning(at, "no URL of the service's has this path", `theirs begin with ${paths.join(", ")}`)]
   }
   const theirs = hosts.map((known) => (known.startsWith(".") ? `*${known}` : known)).join(", ")
-  return [warning(at, "this is no URL of the service's: it is of another host", `the service's are at ${theirs}`)]
+  return [warning(at, "this is not a URL of the service's: it is of another host", `the service's are at ${theirs}`)]
 }
 
 const isJson = (text: string): boolean => {
@@ -159,7 +159,7 @@ const headerRules = (headers: Fields, at: Path): ReadonlyArray<Finding> =>
   Object.keys(headers).flatMap((header) =>
     headerNamePattern.test(header)
       ? []
-      : [errorAtKey([...at, header], "this is no header name", "letters, digits and dashes")],
+      : [errorAtKey([...at, header], "this is not a header name", "letters, digits and dashes")],
   )
 
 /** Finds incomplete groups of keys, such as only one of the two files of a client certificate. */
@@ -263,7 +263,7 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
     return [
       ...(problem === undefined ? [] : [errorAtKey(at, problem)]),
       ...(typeof pointer === "string" && parsePointer(pointer) === undefined
-        ? [error(at, "this is no JSON Pointer", "such as /data/object/client_id")]
+        ? [error(at, "this is not a JSON Pointer", "such as /data/object/client_id")]
         : []),
     ]
   })

@@ -132,7 +132,7 @@ export const headerNamePattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u
 const header = (doc: { readonly description: string; readonly default?: string }) =>
   Schema.String.annotate({ ...doc, shown: true }).check(
     Schema.isPattern(headerNamePattern, {
-      message: "this is no header name: letters, digits and dashes, without spaces or a colon",
+      message: "this is not a header name: letters, digits and dashes, without spaces or a colon",
     }),
   )
 

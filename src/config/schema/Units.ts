@@ -14,23 +14,23 @@ import * as Address from "../Address.ts"
 /** Says why a text isn't an `http://` or `https://` URL. Returns `undefined` if it is. */
 export const httpUrlProblem = (url: string): string | undefined => {
   const example = "write it in full, such as https://example.com/hooks"
-  if (/^\s|\s$/.test(url)) return "this is no URL: there is a blank before or after it"
-  if (/^["'“‘]/.test(url)) return "this is no URL: it begins with a quotation mark"
+  if (/^\s|\s$/.test(url)) return "this is not a URL: there is a blank before or after it"
+  if (/^["'“‘]/.test(url)) return "this is not a URL: it begins with a quotation mark"
   const [, scheme] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url) ?? []
   if (scheme === undefined) {
-    if (/^https?:/i.test(url)) return `this is no URL: \`http:\` or \`https:\` is followed by \`//\`; ${example}`
-    return `this is no URL: it has no \`https://\` in front; ${example}`
+    if (/^https?:/i.test(url)) return `this is not a URL: \`http:\` or \`https:\` is followed by \`//\`; ${example}`
+    return `this is not a URL: it has no \`https://\` in front; ${example}`
   }
-  if (!/^https?$/i.test(scheme)) return `this is no URL of HTTP: it begins with another scheme; ${example}`
+  if (!/^https?$/i.test(scheme)) return `this is not a URL of HTTP: it begins with another scheme; ${example}`
   const [, authority = ""] = /^https?:\/\/([^/?#\\]*)/i.exec(url) ?? []
-  if (authority === "") return `this is no URL: no host follows \`://\`; ${example}`
-  if (/\s/.test(url)) return "this is no URL: it contains a blank; write it as %20"
+  if (authority === "") return `this is not a URL: no host follows \`://\`; ${example}`
+  if (/\s/.test(url)) return "this is not a URL: it contains a blank; write it as %20"
   if (URL.canParse(url)) return undefined
   const [, port] = /:([^:\]]*)$/.exec(authority) ?? []
   if (port !== undefined && !(/^\d*$/.test(port) && Number(port) <= 65_535)) {
-    return "this is no URL: what follows the `:` behind its host is no port; a port is a number up to 65535"
+    return "this is not a URL: what follows the `:` behind its host is no port; a port is a number up to 65535"
   }
-  return `this is no URL: its host is none; ${example}`
+  return `this is not a URL: its host is none; ${example}`
 }
 
 /** Facts about a key for the reference and the JSON Schema. */
@@ -62,9 +62,9 @@ const word =
         const parsed = parse(text)
         if (Result.isSuccess(parsed)) return undefined
         if (quantities.has(kind) && /^\s*-\s*[\d.]/.test(text)) return `a ${kind} can't be negative`
-        return parsed.failure || `this is no ${kind}: ${how}`
+        return parsed.failure || `this is not ${withArticle(kind)}: ${how}`
       },
-      { expected: `${kind === "address" ? "an" : "a"} ${kind}`, toJsonSchema: () => ({ pattern }) },
+      { expected: withArticle(kind), toJsonSchema: () => ({ pattern }) },
     )
     return Schema.String.annotate({ examples, shown: true, hint: how, ...doc })
       .check(reads)
@@ -95,9 +95,11 @@ const durationUnits = spellings({
 
 const sizeUnits = spellings({ B: "b", KiB: "k kb kib", MiB: "m mb mib", GiB: "g gb gib", TiB: "t tb tib" })
 
+const withArticle = (kind: string): string => `${kind === "address" ? "an" : "a"} ${kind}`
+
 /** Returns a message with the probable value; empty if there is no guess. */
 const didYouMean = (kind: string, meant: string | undefined): string =>
-  meant === undefined ? "" : `this is no ${kind}: did you mean "${meant}"?`
+  meant === undefined ? "" : `this is not ${withArticle(kind)}: did you mean "${meant}"?`
 
 /** Returns a suggestion for texts such as `30s` and `10 mb`, or without a unit. */
 const meant = (text: string, units: Readonly<Record<string, string>>, usual: string): string | undefined => {

@@ -19,7 +19,7 @@ export const endpoint = (service: string) =>
       Schema.makeFilter(
         (url: string) =>
           (/^https?:\/\/[^/?#@\s]+\/?$/i.test(url) && URL.canParse(url)) ||
-          "this is no http:// or https:// URL of a host: it has no path, and no user",
+          "this is not an http:// or https:// URL of a host: it has no path, and no user",
         { expected: "an http:// or https:// URL", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
       ),
     ),
@@ -43,7 +43,7 @@ export const identityKeys = {
         shown: true,
       }).check(
         Schema.isPattern(/^arn:aws[a-z-]*:iam::\d{12}:role\/\S+$/u, {
-          message: 'this is no ARN of a role: write it as in "arn:aws:iam::123456789012:role/relay"',
+          message: 'this is not an ARN of a role: write it as in "arn:aws:iam::123456789012:role/relay"',
         }),
       ),
       externalId: Schema.optionalKey(text("External ID that the role's owner requires", { shown: false })),
@@ -70,7 +70,7 @@ const attributesProblem = (attributes: Readonly<Record<string, Template.Text>>):
   const names = Object.keys(attributes)
   const odd = names.find((name) => !/^(?!aws\.|amazon\.)(?!.*\.\.)[\w-]([\w.-]{0,254}[\w-])?$/i.test(name))
   if (odd !== undefined) {
-    return { path: [odd], issue: "this is no name of an attribute: letters, digits, `_`, `-` and `.`" }
+    return { path: [odd], issue: "this is not a name of an attribute: letters, digits, `_`, `-` and `.`" }
   }
   const further = names[mostAttributes]
   return further === undefined

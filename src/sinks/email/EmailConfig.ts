@@ -41,7 +41,7 @@ const mailboxKey = (description: string, examples = ["oncall@example.com"]) =>
         if (mailboxOf(written) !== undefined) return true
         return /@.*[,;].*@/.test(written)
           ? 'each address stands in its own quotes: ["one@example.com", "two@example.com"]'
-          : 'this is no address: write "oncall@example.com", or "On call <oncall@example.com>"'
+          : 'this is not an address: write "oncall@example.com", or "On call <oncall@example.com>"'
       },
       { expected: "an address", toJsonSchema: () => ({ pattern: "@" }) },
     ),

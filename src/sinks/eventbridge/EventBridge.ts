@@ -36,7 +36,7 @@ export const EventBridgeConfig = Schema.Struct({
   }).check(
     Schema.isPattern(/^arn:aws[a-z-]*:events:[a-z0-9-]+:\d{12}:event-bus\/[/._A-Za-z0-9-]{1,256}$/u, {
       message:
-        'this is no ARN of an event bus: write it as in "arn:aws:events:eu-west-1:123456789012:event-bus/default"',
+        'this is not an ARN of an event bus: write it as in "arn:aws:events:eu-west-1:123456789012:event-bus/default"',
     }),
   ),
   source: Schema.String.annotate({
@@ -47,7 +47,8 @@ export const EventBridgeConfig = Schema.Struct({
   })
     .check(
       Schema.isPattern(/^(?!aws\.)[^\s{}]{1,256}$/u, {
-        message: 'this is no source: it has no spaces and no placeholders, and "aws." is what AWS begins its own with',
+        message:
+          'this is not a source: it has no spaces and no placeholders, and "aws." is what AWS begins its own with',
       }),
     )
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),

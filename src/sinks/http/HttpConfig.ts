@@ -64,7 +64,7 @@ const classify = (description: string) =>
           .filter((key) => !HttpAnswer.isStatus(key))
           .map((key) => ({
             path: [key],
-            issue: 'this is no status: write one such as "409", or a class such as "4xx"',
+            issue: 'this is not a status: write one such as "409", or a class such as "4xx"',
           })),
       ),
     )

@@ -162,7 +162,7 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   if (refusedRecords.has(code)) return refusedRecord(error, at, isKeyless)
   if (code === "CORRUPT_MESSAGE" && isKeyless) return keyless(error, at, false)
   if (code === "INVALID_TOPIC_EXCEPTION") {
-    const message = `${at}: this is no name for a topic: at most 249 letters, digits, ".", "_" and "-"`
+    const message = `${at}: this is not a name for a topic: at most 249 letters, digits, ".", "_" and "-"`
     return isTemplated ? rejected(message) : misconfigured(message)
   }
   const forTopic = topicAdvice.get(code)

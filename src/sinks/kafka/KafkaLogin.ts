@@ -88,7 +88,7 @@ export const SaslConfig = Schema.Struct({
   ),
   region: Schema.optionalKey(
     text("With AWS_MSK_IAM: the region of the cluster", { examples: ["eu-central-1"] }).check(
-      Schema.isPattern(/^[a-z0-9-]+$/u, { message: 'this is no region: write it as in "eu-central-1"' }),
+      Schema.isPattern(/^[a-z0-9-]+$/u, { message: 'this is not a region: write it as in "eu-central-1"' }),
     ),
   ),
   ...identityKeys,

@@ -63,7 +63,7 @@ const credentialsProblem = (text: string): string | undefined =>
     : 'this is not the text of a credentials file: read it by "file:/etc/relay/nats.creds"'
 
 const seedProblem = (text: string): string | undefined =>
-  seed.test(text.trim()) ? undefined : 'this is no seed of a user: it begins with "SU" and has 58 characters'
+  seed.test(text.trim()) ? undefined : 'this is not a seed of a user: it begins with "SU" and has 58 characters'
 
 const AuthConfig = Schema.Struct({
   credentials: Schema.optionalKey(
@@ -126,7 +126,7 @@ export const NatsConfig = Schema.Struct({
     default: "_INBOX",
     shown: true,
   })
-    .check(Schema.isPattern(prefix, { message: 'this is no prefix of subjects: write it as in "_INBOX_relay"' }))
+    .check(Schema.isPattern(prefix, { message: 'this is not a prefix of subjects: write it as in "_INBOX_relay"' }))
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("_INBOX"))),
 })
   .check(Schema.makeFilter(bodyProblem))

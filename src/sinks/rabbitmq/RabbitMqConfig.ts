@@ -31,14 +31,6 @@ const form =
 /** The message about a text that isn't a URL. It never contains the text. */
 const expected = 'a url is "amqps://user@rabbit.example.com:5671/vhost", and "amqp://" without TLS'
 
-const decode = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined
-  }
-}
-
 /** Returns the URL, or the reason why the text isn't one. */
 export const parse = (text: string): AmqpUrl | string => {
   const { scheme = "", login, host = "", vhost = "", rest = "" } = form.exec(text)?.groups ?? {}
@@ -49,8 +41,8 @@ export const parse = (text: string): AmqpUrl | string => {
   const isTls = scheme.toLowerCase() === "amqps"
   const address = Address.parse(/:\d+$/u.test(host) ? host : `${host}:${isTls ? 5671 : 5672}`)
   if (address === undefined || address.port < 1 || address.port > 65_535) return expected
-  const name = decode(vhost)
-  const [user, password] = login?.split(/:(.*)/su).map(decode) ?? []
+  const name = Address.percentDecoded(vhost)
+  const [user, password] = login?.split(/:(.*)/su).map(Address.percentDecoded) ?? []
   if (name === undefined || (login !== undefined && user === undefined)) {
     return `a % begins two hexadecimal digits; ${expected}`
   }

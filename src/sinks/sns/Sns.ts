@@ -27,7 +27,7 @@ export const SnsConfig = Schema.Struct({
     shown: true,
   }).check(
     Schema.isPattern(/^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?$/u, {
-      message: 'this is no ARN of a topic: write it as in "arn:aws:sns:eu-west-1:123456789012:events"',
+      message: 'this is not an ARN of a topic: write it as in "arn:aws:sns:eu-west-1:123456789012:events"',
     }),
   ),
   ...AwsConfig.messageKeys,

@@ -46,7 +46,7 @@ export const SqsConfig = Schema.Struct({
     Schema.makeFilter(
       (url: string) =>
         (queueUrl.test(url) && URL.canParse(url)) ||
-        'this is no URL of a queue: write it as in "https://sqs.eu-west-1.amazonaws.com/123456789012/events", without a user',
+        'this is not a URL of a queue: write it as in "https://sqs.eu-west-1.amazonaws.com/123456789012/events", without a user',
       { expected: "the URL of a queue", toJsonSchema: () => ({ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://" }) },
     ),
   ),

@@ -79,7 +79,7 @@ suiteUnless(lacking, "trigger over TLS", () => {
     })
     expect(yield* trigger("--ca", config)).toMatchObject({
       code: 74,
-      stderr: expect.stringContaining("no certificate in PEM"),
+      stderr: expect.stringContaining("not a certificate in PEM"),
     })
   })
 })

@@ -107,7 +107,7 @@ describe("a config", () => {
         Effect.map(loaded(config({ sinks: sinks(name, { url }) })), ({ warnings }) =>
           warnings.map(({ key, message }) => [key, message]),
         )
-      const warning = ["sinks.audit.url", "this is no URL of the service's: it is of another host"]
+      const warning = ["sinks.audit.url", "this is not a URL of the service's: it is of another host"]
       expect(yield* said("https://hooks.example.com/services/T0")).toEqual([warning])
       expect(yield* said(urls[name])).toEqual([])
       expect(yield* said("http://127.0.0.1:9/")).toEqual([])

@@ -105,11 +105,11 @@ awsContract({
   config: EventBridgeConfig,
   valid: { eventBusArn },
   wrong: [
-    [{ eventBusArn: "default" }, "this is no ARN of an event bus"],
-    [{ eventBusArn: "arn:aws:events:eu-west-1:123456789012:rule/x" }, "this is no ARN of an event bus"],
-    [{ source: "aws.relay" }, "this is no source"],
-    [{ source: "{{webhook}}" }, "this is no source"],
-    [{ endpoint: "127.0.0.1:4566" }, "this is no http:// or https:// URL"],
+    [{ eventBusArn: "default" }, "this is not an ARN of an event bus"],
+    [{ eventBusArn: "arn:aws:events:eu-west-1:123456789012:rule/x" }, "this is not an ARN of an event bus"],
+    [{ source: "aws.relay" }, "this is not a source"],
+    [{ source: "{{webhook}}" }, "this is not a source"],
+    [{ endpoint: "127.0.0.1:4566" }, "this is not an http:// or https:// URL"],
     [{ profile: "one", credentials }, 'a "profile" and "credentials" exclude each other'],
   ],
 })

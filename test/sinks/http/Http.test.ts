@@ -452,11 +452,11 @@ describe("a config", () => {
     Effect.sync(() => {
       const url = "https://example.com/hook"
       const cases: ReadonlyArray<readonly [object, string]> = [
-        [{ url: "example.com/hook" }, "this is no URL: it has no `https://` in front"],
-        [{ url: "file:///etc/passwd" }, "this is no URL of HTTP: it begins with another scheme"],
-        [{ url: "ftp://example.com/hook" }, "this is no URL of HTTP: it begins with another scheme"],
+        [{ url: "example.com/hook" }, "this is not a URL: it has no `https://` in front"],
+        [{ url: "file:///etc/passwd" }, "this is not a URL of HTTP: it begins with another scheme"],
+        [{ url: "ftp://example.com/hook" }, "this is not a URL of HTTP: it begins with another scheme"],
         [{ url: "https:/example.com" }, "is followed by `//`"],
-        [{ url: "https://" }, "this is no URL: no host follows `://`"],
+        [{ url: "https://" }, "this is not a URL: no host follows `://`"],
         [{ url: "https://example.com/a b" }, "it contains a blank"],
         [{ url: " https://example.com/" }, "there is a blank before or after it"],
         [{ url: "https://example.com:99999/" }, "is no port"],
@@ -472,9 +472,9 @@ describe("a config", () => {
         [{ url, format: "cloudevents", body: {} }, 'with "cloudevents" the event itself is sent'],
         [{ url, mode: "structured" }, 'a "mode" needs "format": "cloudevents"'],
         [{ url, body: {} }, 'needs "format": "template"'],
-        [{ url, classify: { "200-299": "retry" } }, "this is no status"],
+        [{ url, classify: { "200-299": "retry" } }, "this is not a status"],
         [{ url, sign: { secret: " " } }, "can't be empty"],
-        [{ url, sign: { secret: "a", header: "x y" } }, "no header name"],
+        [{ url, sign: { secret: "a", header: "x y" } }, "not a header name"],
       ]
       for (const [config, message] of cases) expect(wrong(config)).toContain(message)
       expect(wrong({ url })).toBe("nothing")

@@ -143,11 +143,11 @@ awsContract({
   config: SnsConfig,
   valid: { topicArn },
   wrong: [
-    [{ topicArn: "events" }, "this is no ARN of a topic"],
-    [{ topicArn: "arn:aws:sqs:eu-west-1:123456789012:events" }, "this is no ARN of a topic"],
-    [{ endpoint: "127.0.0.1:4566" }, "this is no http:// or https:// URL"],
-    [{ endpoint: "http://user:password@127.0.0.1" }, "this is no http:// or https:// URL"],
-    [{ role: { arn: "relay" } }, "this is no ARN of a role"],
+    [{ topicArn: "events" }, "this is not an ARN of a topic"],
+    [{ topicArn: "arn:aws:sqs:eu-west-1:123456789012:events" }, "this is not an ARN of a topic"],
+    [{ endpoint: "127.0.0.1:4566" }, "this is not an http:// or https:// URL"],
+    [{ endpoint: "http://user:password@127.0.0.1" }, "this is not an http:// or https:// URL"],
+    [{ role: { arn: "relay" } }, "this is not an ARN of a role"],
     [{ profile: "one", credentials }, 'a "profile" and "credentials" exclude each other'],
   ],
 })

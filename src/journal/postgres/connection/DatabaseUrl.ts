@@ -37,14 +37,6 @@ const form =
 export const expected =
   'a url is "postgres://user@host:5432/database", with several hosts "postgres://user@db-1:5432,db-2:5432/database"'
 
-const decode = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined
-  }
-}
-
 /** Parameters whose effect the relay always has. */
 const known = new Map([["target_session_attrs", ["read-write", "primary"]]])
 
@@ -62,8 +54,8 @@ export const parse = (text: string): DatabaseUrl | string => {
   const { login = "", hosts = "", database = "", rest = "" } = form.exec(text)?.groups ?? {}
   if (!form.test(text)) return expected
   const parameters = new URLSearchParams(rest)
-  const [user, password] = login.split(/:(.*)/su).map(decode)
-  const name = decode(database)
+  const [user, password] = login.split(/:(.*)/su).map(Address.percentDecoded)
+  const name = Address.percentDecoded(database)
   if (name === undefined || (login !== "" && user === undefined))
     return `a % begins two hexadecimal digits; ${expected}`
   let sslMode: string | undefined

@@ -193,7 +193,7 @@ describe("an index", () => {
     const harms = [
       change("UPDATE journal SET identity = 'another'"),
       change("PRAGMA user_version = 99"),
-      () => writeFileSync(fileOf(engine), "this is no database, and long enough to be taken for one".repeat(20)),
+      () => writeFileSync(fileOf(engine), "this is not a database, and long enough to be taken for one".repeat(20)),
     ]
     for (const harm of harms) {
       const index = new Index(engine.store.db, engine.store.path, searchIds)
