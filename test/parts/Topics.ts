@@ -80,6 +80,17 @@ export const removeTopic = (broker: string, topic: string): Promise<void> =>
     while (await isThere()) await Bun.sleep(20)
   })
 
+/** The settings of a topic, by name. */
+export const settingsOf = (
+  broker: string,
+  topic: string,
+): Promise<Readonly<Record<string, string | null | undefined>>> =>
+  asAdmin(broker, async (admin) => {
+    const resources = [{ resourceType: ConfigResourceTypes.TOPIC, resourceName: topic }]
+    const [one] = await admin.describeConfigs({ resources })
+    return Object.fromEntries(one?.configs.map(({ name, value }) => [name, value]) ?? [])
+  })
+
 /** Changes a setting of a topic. */
 export const configure = (broker: string, topic: string, name: string, value: string): Promise<void> =>
   asAdmin(broker, (admin) => {

@@ -41,7 +41,7 @@ import {
   requestTooLarge,
   type Topic,
 } from "./KafkaClient.ts"
-import { doubts, isTopicName, KafkaConfig } from "./KafkaConfig.ts"
+import { doubts, isKeyedByAccount, isTopicName, KafkaConfig, keepsOne, objectKey, topicConfigs } from "./KafkaConfig.ts"
 import * as KafkaErrors from "./KafkaErrors.ts"
 import * as KafkaLogin from "./KafkaLogin.ts"
 
@@ -141,7 +141,7 @@ const topicsOf = (client: KafkaClient, createTopics: KafkaConfig["createTopics"]
       client.topic(name),
       ({ code }) => code === unknown,
       () =>
-        client.createTopic(name, createTopics).pipe(
+        client.createTopic(name, { ...createTopics, configs: topicConfigs(createTopics) }).pipe(
           Effect.mapError((error) => (denials.has(error.code) ? kafkaError(createDenied, error.detail) : error)),
           Effect.andThen(Effect.retry(client.topic(name), untilKnown)),
         ),
@@ -192,23 +192,41 @@ const adviceOnBrokers = Effect.fnUntraced(function* ({ client, brokers, reach, a
   return (yield* Effect.forEach(all, advice, { concurrency: "unbounded" })).flat()
 })
 
-/** Advice on topics that can't be written to, or whose limit is below the largest body of a delivery, in bytes. */
+const limit = "max.message.bytes"
+const policy = "cleanup.policy"
+
+/**
+ * Advice on topics that can't be written to, whose limit is below the largest body of a delivery, in bytes, or that
+ * compaction would empty.
+ */
 const adviceOnTopics = (
   { client, topics, aboutTopic }: Cluster,
+  config: KafkaConfig,
   names: ReadonlyArray<string>,
   maxBody: number,
 ): Effect.Effect<Advice> => {
   const needed = maxBody + overhead
-  // A user with the right to write may lack the right to read limits.
-  const largestOf = (topic: string) => Effect.orElseSucceed(client.largestBatch(topic), () => Number.POSITIVE_INFINITY)
+  // A user with the right to write may lack the right to read settings.
+  const settingsOf = (topic: string) =>
+    Effect.orElseSucceed(client.settings(topic, [limit, policy]), () => new Map<string, string>())
+  const ofSettings = (topic: string, settings: ReadonlyMap<string, string>): Advice => {
+    const largest = Number(settings.get(limit) ?? Number.POSITIVE_INFINITY)
+    const isCompacted = settings.get(policy)?.includes("compact") === true
+    return [
+      // The size of a body of the config's own isn't known.
+      ...(largest >= needed || config.format === "template"
+        ? []
+        : [
+            `topic ${topic} takes ${largest} bytes at most, and a delivery of ${maxBody} needs ${needed} with what stands around it: such an event becomes a dead letter; raise max.message.bytes, or lower the webhook's maxBody`,
+          ]),
+      ...(isCompacted && isKeyedByAccount(config)
+        ? [`topic ${topic} is compacted (cleanup.policy): it ${keepsOne}; ${objectKey}`]
+        : []),
+    ]
+  }
   const advice = (topic: string): Effect.Effect<Advice> =>
-    Effect.match(Effect.andThen(topics.check(topic), largestOf(topic)), {
-      onSuccess: (largest) =>
-        largest >= needed
-          ? []
-          : [
-              `topic ${topic} takes ${largest} bytes at most, and a delivery of ${maxBody} needs ${needed} with what stands around it: such an event becomes a dead letter; raise max.message.bytes, or lower the webhook's maxBody`,
-            ],
+    Effect.match(Effect.andThen(topics.check(topic), settingsOf(topic)), {
+      onSuccess: (settings) => ofSettings(topic, settings),
       onFailure: (error) => (topics.willBeMade(error) ? [] : [aboutTopic(error, topic)]),
     })
   return Effect.map(Effect.forEach(names, advice), (advice) => advice.flat())
@@ -414,7 +432,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   }
   const names = (types: Limits["eventTypes"]) => (isTemplated ? possibleValues(config.topic, types) : [config.topic])
   const advise = ({ maxBody, eventTypes }: Limits) =>
-    Effect.all([adviceOnBrokers(cluster), adviceOnTopics(cluster, names(eventTypes), maxBody)], {
+    Effect.all([adviceOnBrokers(cluster), adviceOnTopics(cluster, config, names(eventTypes), maxBody)], {
       concurrency: "unbounded",
     }).pipe(
       Effect.map((advice) => advice.flat()),

@@ -178,6 +178,12 @@ export interface Topic {
   readonly partitions: number
 }
 
+/** A setting of a topic, such as `cleanup.policy`. */
+export interface TopicConfig {
+  readonly name: string
+  readonly value: string
+}
+
 /** A client library as the sink uses it. Each call fails with a `KafkaError`; none retries for longer than `requestTimeout`. */
 export interface KafkaClient {
   /** Connects, and returns the brokers' addresses. */
@@ -187,10 +193,13 @@ export interface KafkaClient {
   /** Succeeds when the topic exists already. */
   readonly createTopic: (
     name: string,
-    shape: { readonly partitions: number; readonly replication: number },
+    shape: { readonly partitions: number; readonly replication: number; readonly configs: ReadonlyArray<TopicConfig> },
   ) => Effect.Effect<void, KafkaError>
-  /** The largest batch of records that the topic accepts, in bytes. */
-  readonly largestBatch: (topic: string) => Effect.Effect<number, KafkaError>
+  /** The values of these settings of a topic, by name. */
+  readonly settings: (
+    topic: string,
+    names: ReadonlyArray<string>,
+  ) => Effect.Effect<ReadonlyMap<string, string>, KafkaError>
   /** Whether the relay's user may write to the topic. `undefined` if the client can't ask. */
   readonly mayWrite: (topic: string) => Effect.Effect<boolean | undefined, KafkaError>
   /** Closes all connections. The next call begins with the brokers of the config again. */

@@ -1,14 +1,14 @@
 /** The config of a Kafka sink. */
-import { Effect, Schema } from "effect"
+import { Duration, Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { batch, body, bodyProblem, countOr, eventPatterns, oneOf, template } from "../../config/schema/Keys.ts"
+import { batch, body, bodyProblem, countOr, eventPatterns, flag, oneOf, template } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as MessageKeys from "../MessageKeys.ts"
 import { SignatureConfig } from "../Signing.ts"
-import { compressions } from "./KafkaClient.ts"
+import { compressions, type TopicConfig } from "./KafkaClient.ts"
 import { SaslConfig } from "./KafkaLogin.ts"
 
 /** Reports whether Kafka allows this name of a topic. */
@@ -67,6 +67,16 @@ export const KafkaConfig = Schema.Struct({
     Schema.Struct({
       partitions: countOr("Partitions of a new topic", 6, 1, 10_000),
       replication: countOr("Copies of each partition", 3, 1, 100),
+      retention: Schema.optionalKey(
+        Units.duration.required({
+          description: "How long records are kept (`retention.ms`); by default as the broker is set",
+          examples: ["30 days"],
+        }),
+      ),
+      compact: flag(
+        "Whether the newest record of each key is kept and older ones are removed (`cleanup.policy`)",
+        false,
+      ),
     }).annotate({ description: "Make topics that are missing; without it they must be there" }),
   ),
   batch: batch("Events in a batch at most", 500),
@@ -93,7 +103,7 @@ export const KafkaConfig = Schema.Struct({
         : undefined,
     ),
     Schema.makeFilter(({ tombstone, key }) =>
-      tombstone.length > 0 && key === MessageKeys.usualKey
+      tombstone.length > 0 && isKeyedByAccount({ key })
         ? {
             path: ["key"],
             issue:
@@ -104,12 +114,35 @@ export const KafkaConfig = Schema.Struct({
   )
 export type KafkaConfig = typeof KafkaConfig.Type
 
-/** Addresses of ZooKeeper, and passwords without TLS. */
-export const doubts = ({ brokers, sasl, tls }: KafkaConfig): ReadonlyArray<Doubt> => {
+/** The settings of a topic that the relay creates, other than the broker's own. */
+export const topicConfigs = ({
+  retention,
+  compact,
+}: NonNullable<KafkaConfig["createTopics"]>): ReadonlyArray<TopicConfig> => {
+  // A topic that is only compacted ignores its retention.
+  const policy = retention === undefined ? "compact" : "compact,delete"
+  return [
+    ...(retention === undefined ? [] : [{ name: "retention.ms", value: String(Duration.toMillis(retention)) }]),
+    ...(compact ? [{ name: "cleanup.policy", value: policy }] : []),
+  ]
+}
+
+/** Words about a compacted topic whose records have the default key. */
+export const keepsOne = "keeps only the newest record of a key, and all events of an account have the same key"
+export const objectKey = 'name the object: "key": "{{/data/object/id}}"'
+
+/** Whether all events of an account have the same key. */
+export const isKeyedByAccount = ({ key }: Pick<KafkaConfig, "key">): boolean => key === MessageKeys.usualKey
+
+/** Addresses of ZooKeeper, passwords without TLS, and compaction by account. */
+export const doubts = ({ brokers, sasl, tls, key, createTopics }: KafkaConfig): ReadonlyArray<Doubt> => {
   const isRemote = brokers.some((broker) => !Address.isLoopback(Address.parse(broker) ?? { host: "" }))
   const unprotected =
     sasl && { PLAIN: "password", OAUTHBEARER: "token", AWS_MSK_IAM: "token" }[sasl.mechanism as string]
   return [
+    ...(createTopics?.compact === true && isKeyedByAccount({ key })
+      ? [{ path: ["key"], message: `a compacted topic ${keepsOne}`, hint: objectKey }]
+      : []),
     ...brokers.flatMap((broker, index) =>
       Address.parse(broker)?.port === 2181
         ? [{ path: ["brokers", index], message: "2181 is the port of ZooKeeper", hint: "a broker usually has 9092" }]

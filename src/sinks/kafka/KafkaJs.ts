@@ -219,22 +219,27 @@ export const make = Effect.fnUntraced(function* (
           return topic
         })
       }),
-    createTopic: (name, { partitions, replication }) =>
+    createTopic: (name, { partitions, replication, configs }) =>
       Effect.asVoid(
         // Returns false when the topic exists already.
         call(({ admin }) =>
-          admin.createTopics({ topics: [{ topic: name, numPartitions: partitions, replicationFactor: replication }] }),
+          admin.createTopics({
+            topics: [
+              { topic: name, numPartitions: partitions, replicationFactor: replication, configEntries: [...configs] },
+            ],
+          }),
         ),
       ),
-    largestBatch: (name) =>
+    settings: (name, configNames) =>
       Effect.map(
         call(({ admin }) =>
           admin.describeConfigs({
             includeSynonyms: false,
-            resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: ["max.message.bytes"] }],
+            resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: [...configNames] }],
           }),
         ),
-        ({ resources }) => Number(resources[0]?.configEntries[0]?.configValue ?? Number.POSITIVE_INFINITY),
+        ({ resources }) =>
+          new Map(resources[0]?.configEntries.map(({ configName, configValue }) => [configName, configValue])),
       ),
     // This client can't ask, so the other one does; for the events themselves it isn't used.
     mayWrite: (name) =>

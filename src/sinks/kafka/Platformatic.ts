@@ -135,18 +135,20 @@ export const make = Effect.fnUntraced(function* (
       ({ brokers }) => [...brokers.values()].map(({ host, port }) => `${host}:${port}`),
     ),
     topic,
-    createTopic: (name, { partitions, replication }) =>
-      asAdmin((admin) => admin.createTopics({ topics: [name], partitions, replicas: replication })).pipe(
+    createTopic: (name, { partitions, replication, configs }) =>
+      asAdmin((admin) =>
+        admin.createTopics({ topics: [name], partitions, replicas: replication, configs: [...configs] }),
+      ).pipe(
         Effect.asVoid,
         Effect.catch((error) => (error.code === "TOPIC_ALREADY_EXISTS" ? Effect.void : Effect.fail(error))),
       ),
-    largestBatch: (name) =>
+    settings: (topic, names) =>
       Effect.map(
         asAdmin((admin) => {
-          const topic = { resourceType: ConfigResourceTypes.TOPIC, resourceName: name }
-          return admin.describeConfigs({ resources: [{ ...topic, configurationKeys: ["max.message.bytes"] }] })
+          const resource = { resourceType: ConfigResourceTypes.TOPIC, resourceName: topic }
+          return admin.describeConfigs({ resources: [{ ...resource, configurationKeys: [...names] }] })
         }),
-        ([one]) => Number(one?.configs[0]?.value ?? Number.POSITIVE_INFINITY),
+        ([one]) => new Map(one?.configs.map(({ name, value }) => [name, value ?? ""])),
       ),
     mayWrite: (name) =>
       Effect.gen(function* () {

@@ -7,7 +7,16 @@ import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import { consoleConsumer, largestRequest, user } from "../../parts/Kafka.ts"
 import { makeProxy } from "../../parts/Proxy.ts"
-import { allowWrite, follow, forbid, forbidCreate, type Kept, makeTopic, partitionsOf } from "../../parts/Topics.ts"
+import {
+  allowWrite,
+  follow,
+  forbid,
+  forbidCreate,
+  type Kept,
+  makeTopic,
+  partitionsOf,
+  settingsOf,
+} from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { doubled, shapes, withText } from "../shapes.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
@@ -272,6 +281,41 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           _tag: "SinkMisconfigured",
           message: expect.stringContaining("createTopics.replication"),
         })
+      })
+
+      it.live("creates compacted topics with a retention", function* () {
+        const topic = `compacted-by-${client}`
+        const createTopics = { partitions: 1, replication: 1, retention: "30 days", compact: true }
+        const sink = yield* openKafka(plain({ topic, createTopics, key: "{{id}}" }))
+        expect((yield* sink.send([entry(1)])).size).toBe(0)
+        const settings = yield* Effect.promise(() => settingsOf(broker().plain, topic))
+        expect(settings).toMatchObject({ "retention.ms": "2592000000", "cleanup.policy": "compact,delete" })
+        expect(yield* sink.advise?.({ maxBody: 1_000 }) ?? Effect.succeed(["?"])).toEqual([])
+      })
+
+      it.live("warns of a compacted topic whose records have the account as the key", function* () {
+        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "cleanup.policy": "compact" }))
+        const other = yield* Effect.promise(() => makeTopic(broker().plain))
+        const advice = (of: string) =>
+          Effect.flatMap(openKafka(plain({ topic: of })), ({ advise }) => advise?.({ maxBody: 1_000 }) ?? Effect.never)
+        expect(yield* advice(topic)).toEqual([
+          expect.stringMatching(
+            /^topic \S+ is compacted .* all events of an account have the same key; name the object/,
+          ),
+        ])
+        expect(yield* advice(other)).toEqual([])
+      })
+
+      it.live("checks only the topics of the types that routes send to the sink", function* () {
+        const prefix = yield* Effect.promise(() => makeTopic(broker().plain))
+        yield* Effect.promise(() => makeTopic(broker().plain, 1, {}, 1, `${prefix}.client`))
+        const sink = yield* openKafka(plain({ topic: `${prefix}.{{resource}}` }))
+        const advice = (eventTypes: ReadonlyArray<string>) =>
+          sink.advise?.({ maxBody: 1_000, eventTypes }) ?? Effect.never
+        expect(yield* advice(["client.created", "client.deleted"])).toEqual([])
+        expect(yield* advice(["client.created", "block.created"])).toEqual([
+          expect.stringContaining(`topic ${prefix}.block: there is no such topic`),
+        ])
       })
 
       it.live("shows a client certificate if the broker requires one, and reports a missing one", function* () {

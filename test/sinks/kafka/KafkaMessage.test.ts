@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { Schema } from "effect"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
 import { encoder } from "../../../src/sinks/kafka/Kafka.ts"
-import { KafkaConfig } from "../../../src/sinks/kafka/KafkaConfig.ts"
+import { doubts, KafkaConfig } from "../../../src/sinks/kafka/KafkaConfig.ts"
 import { preview } from "../preview.ts"
 import { bytes, entry, envelope } from "../samples.ts"
 import { nothing, shapes } from "../shapes.ts"
@@ -82,6 +82,14 @@ describe("a tombstone", () => {
     const { key: _, ...keyless } = config
     expect(() => preview("kafka", keyless)).toThrow(/all events of an account have this one: name the object/)
   })
+})
+
+test("a config that creates compacted topics is asked for a key of the object", () => {
+  const createTopics = { compact: true }
+  const of = (more: object) =>
+    doubts(Schema.decodeUnknownSync(KafkaConfig)({ brokers: ["127.0.0.1:9092"], topic: "events", ...more }))
+  expect(of({ createTopics })).toEqual([expect.objectContaining({ path: ["key"] })])
+  expect(of({ createTopics, key: "{{/data/object/id}}" })).toEqual([])
 })
 
 test("a header of the config replaces the relay's header of its name", () => {
