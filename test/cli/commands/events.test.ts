@@ -30,7 +30,10 @@ const body = new TextEncoder().encode(
 
 /** A relay that keeps three events; the second is a client's, waiting for a retry. */
 const running = Effect.fnUntraced(function* (setup: Setup = {}) {
-  const sinks = plainConfig().sinks.map((sink) => ({ ...sink, config: { path: "lake.ndjson" } }))
+  const sinks = plainConfig().sinks.map((sink) => ({
+    ...sink,
+    config: { path: "lake.ndjson", format: "raw", body: "" },
+  }))
   const routes = [{ name: "clients", match: ["client.*"], except: [], where: {}, to: ["lake", "new"] }]
   const admin = yield* start({
     lanes: [lane("lake", { condition: "paused", message: "by a person" })],
@@ -93,7 +96,11 @@ describe("relay events", () => {
     "shows an event as collecting if its digest was not tried yet, and doesn't list it as retrying",
     function* () {
       const digest = { wait: Duration.seconds(30), maxEvents: 9 }
-      const sinks = plainConfig().sinks.map((sink) => ({ ...sink, digest, config: { path: "lake.ndjson" } }))
+      const sinks = plainConfig().sinks.map((sink) => ({
+        ...sink,
+        digest,
+        config: { path: "lake.ndjson", format: "raw", body: "" },
+      }))
       const queued = lane("lake", { backlog: 2, retrying: 2, oldestAt: noon })
       const { ask, journal } = yield* running({ lanes: [queued], config: { sinks } })
       yield* journal.append(event("evt_4", { receivedAt: noon }), ["lake"])
