@@ -27,6 +27,7 @@ const env: Readonly<Record<string, string>> = {
   NORTH_URL: "https://north.example.com",
   NORTH_WEBHOOK_ID: "wh_north",
   SCHEDULING_SECRET: "a-signing-secret-six",
+  INCIDENT_IO_TOKEN: "token",
   SMTP_PASSWORD: "password",
   SLACK_URL: "https://hooks.slack.com/services/T0/B0/x",
   SOUTH_SECRET: "a-signing-secret-three",
@@ -61,6 +62,23 @@ describe("the committed files", () => {
       expect(validate(schema, parse(text, [], { allowTrailingComma: true }))).toEqual([])
     })
   }
+})
+
+describe("the page on alerting", () => {
+  const page = read("docs/operations/alerting.md")
+  const blocks = [...page.matchAll(/^```jsonc\n(.*?)^```/gms)].map(([, block = ""]) => block)
+
+  it.effect("has three parts of configs, which load without a warning", function* () {
+    expect(blocks).toHaveLength(3)
+    const directory = { CREDENTIALS_DIRECTORY: "/run/credentials/relay.service" }
+    const webhook = { path: "/hooks", secrets: [{ name: "main", value: "a-signing-secret-seven" }] }
+    for (const block of blocks) {
+      const text = `{ "webhooks": ${JSON.stringify({ scheduling: webhook })}, ${block} }`
+      const files = readFile({ ...credentials, "page.json": text })
+      const loaded = load("page.json", { sinkTypes, journalTypes, env: { ...env, ...directory }, readFile: files })
+      expect((yield* loaded).warnings).toEqual([])
+    }
+  })
 })
 
 describe("where no variable is set and no credential is there, as in CI", () => {

@@ -15,7 +15,7 @@ test("Jira accepts the alert's message and alias for any event", () => {
   const { value } = parse("jira.json", text, () => false)
   const { sinks, routes } = fields(value)
   const { oncall } = fields(sinks)
-  const { type: _, delivery: __, ...config } = fields(oncall)
+  const { type: _, delivery: __, resolve: ___, ...config } = fields(oncall)
   const decoded = Schema.decodeUnknownSync(HttpConfig)({ ...config, url: "https://jira.example.com" })
   const route = list(routes)
     .map(fields)
