@@ -159,7 +159,7 @@ describe("the attributes of a message of SNS or SQS", () => {
       expect(() => preview(type, { ...required, attributes: six })).toThrow(/5 of them can be your own/)
       for (const name of ["a b", "AWS.x", ".a", "a..b", ""]) {
         expect(() => preview(type, { ...required, attributes: { [name]: "{{id}}" } })).toThrow(
-          /no name of an attribute/,
+          /not a name of an attribute/,
         )
       }
     })
