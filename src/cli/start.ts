@@ -41,7 +41,7 @@ export const start = async (entry: URL): Promise<never> => {
     return Process.exit(exitCodes.config)
   }
   Environment.goDirect()
-  const program = Program.of({ entry, env: started.env, command: commandOf(started) })
+  const program = Program.of({ entry, env: started.env, command: commandOf(started), giveWay: Process.giveWay })
   const columns = Process.columns()
   const fiber = Effect.runFork(
     run(Process.args()).pipe(

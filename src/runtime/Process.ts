@@ -1,4 +1,5 @@
 /** The process: its start, its services for Effect, and its end. */
+import { setPriority } from "node:os"
 import process from "node:process"
 import { Writable } from "node:stream"
 import { isatty } from "node:tty"
@@ -79,5 +80,13 @@ export const columns = () => ({
 })
 /** The command line's arguments, without the program. */
 export const args = (): ReadonlyArray<string> => process.argv.slice(2)
+/** Lets other processes of this machine go first, if the system has priorities. */
+export const giveWay = (): void => {
+  try {
+    setPriority(19)
+  } catch {
+    // The work is then done at the usual priority.
+  }
+}
 /** Ends the process immediately. */
 export const exit = (code: number): never => process.exit(code)

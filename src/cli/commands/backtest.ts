@@ -3,7 +3,7 @@
  * running config.
  *
  * **Guarantee.** It only reads. It sends nothing, stores nothing, and asks nothing of the running relay. After each
- * page it rests for as long as the page took, so that it takes at most half of a processor.
+ * page it rests for as long as the page took, so that it takes at most half of a processor, at the lowest priority.
  */
 import { Effect, type Option } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -22,7 +22,8 @@ import { failed, io, misconfigured, usage } from "../support/CommandError.ts"
 import { type Allowed, Backtest, type Report, refused } from "../support/comparison.ts"
 import { Config, Json, text, toggle } from "../support/flags.ts"
 import { absentIn, loadForCheck, loadJournal } from "../support/loadConfig.ts"
-import { count, headedTable, instant, plain, print, printJson, width } from "../support/output.ts"
+import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
+import { Program } from "../support/Program.ts"
 import { timesOf } from "../support/values.ts"
 
 /** Loads the two configs. Each must be named or found, and they must be two. */
@@ -220,6 +221,8 @@ export const backtest = Command.make(
     // The journal that relays use now has the events.
     const journal = yield* Effect.provideService(loadJournal, Config, against)
     const { show, erasedAfter } = yield* progressBar
+    const { giveWay } = yield* Program
+    giveWay?.()
     yield* Effect.scoped(
       Effect.gen(function* () {
         const { streams } = yield* reading(journal)
@@ -233,6 +236,7 @@ export const backtest = Command.make(
     )
     const { report } = backtest
     const unexpected = namesOf(report)
+    if (report.events === 0) yield* say("the journal keeps no events of this time, so nothing was compared")
     if (yield* Json) yield* printJson(outcomeOf(both, report, unexpected))
     else
       yield* printReport(report, Difference.between(both.before.config, both.after.config).map(Difference.show), reveal)

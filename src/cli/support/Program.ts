@@ -11,6 +11,8 @@ export class Program extends Context.Service<
     /** The words that start this program on the command line, such as `relay` or `bun src/main.ts`. */
     readonly command: string
     readonly env: Readonly<Record<string, string | undefined>>
+    /** Lets other processes go first, for long work beside a relay. Absent if this process isn't the command's own. */
+    readonly giveWay?: () => void
   }
 >()("relay/cli/Program") {}
 

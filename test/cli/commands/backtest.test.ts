@@ -210,6 +210,11 @@ describe("backtest", () => {
     ])
   })
 
+  test("says so if no event was compared", async () => {
+    const { code, stderr } = await run(write(base), "--since", new Date(now).toISOString())
+    expect([code, stderr]).toEqual([0, "the journal keeps no events of this time, so nothing was compared\n"])
+  })
+
   test("reads a journal that a relay has open, and changes nothing in it", async () => {
     const before = readFileSync(journal.path)
     expect((await run(write(base))).code).toBe(0)
