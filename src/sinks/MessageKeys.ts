@@ -109,13 +109,13 @@ interface HeaderConfig {
 interface Broker {
   /** Whether a value may be any text, or must be a single line for a header. */
   readonly values: "text" | "header"
-  /** The first headers, with `raw`. */
+  /** The first headers, with `raw` and `template`. */
   readonly raw: ReadonlyArray<Header>
   /** CloudEvents' binary mode, in this broker's binding. */
   readonly cloudEvent: (entry: Entry) => ReadonlyArray<Header>
 }
 
-/** The content type of the signed bytes. */
+/** The content type of the signed bytes, and of bodies that the config makes. */
 export const jsonHeader: Header = ["content-type", "application/json"]
 
 /** Sets a header of the config. It replaces the relay's header of the same name. */
