@@ -95,6 +95,8 @@ export interface DeadLetterQuery {
 export interface Retry extends Wait {
   /** The reason of its newest failed attempt, e.g. `DeliveryFailed`; empty if there is none. */
   readonly lastFailure: string
+  /** Number of attempts, including those before a replay. */
+  readonly attempts: number
 }
 
 export interface StoredDeadLetter {

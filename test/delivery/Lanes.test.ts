@@ -9,7 +9,7 @@ import { type Log, unavailable } from "../../src/journal/Journal.ts"
 import type * as Router from "../../src/routing/Router.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkThrottled } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
-import { letter, retrying, settlement } from "../journal/samples.ts"
+import { attempts, letter, retrying, settlement } from "../journal/samples.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
 import {
@@ -348,6 +348,24 @@ describe("a lane", () => {
       yield* Effect.provide(pass("2 seconds"), lanesOf([spec("sink", sink.sink)]))
       expect(sink.delivered).toEqual([1, 3])
       expect((yield* letters("sink")).map(({ sequence }) => sequence)).toEqual([2])
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
+  it.effect("counts the attempts before a replay also after a restart", () => {
+    let refuses = true
+    const sink = scripted(() => (refuses ? failed : "pass"))
+    const run = (time: Duration.Input) => Effect.provide(pass(time), lanesOf([spec("sink", sink.sink)]))
+    return Effect.gen(function* () {
+      const journal = yield* whole
+      yield* append(1, ["sink"])
+      yield* journal.settle([settlement("sink", 1, { delivered: [], deadLetter: [letter(1)] })])
+      yield* journal.replayDeadLetters(["sink:1"])
+      yield* run("2 seconds")
+      refuses = false
+      yield* run("5 minutes")
+      const { events } = yield* collect({ sequence: 1, limit: 1 }, journal.events)
+      const tries = attempts.length + sink.attempted.length
+      expect(events[0]?.deliveries).toMatchObject([{ outcome: "delivered", tries }])
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 

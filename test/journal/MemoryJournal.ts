@@ -33,7 +33,6 @@ import {
   type LaneInfo,
   type Mute,
   type Paused,
-  type Retry,
   returnedDelay,
   returning,
   type StoredDeadLetter,
@@ -46,6 +45,7 @@ import {
   keptAttempts,
   type RefusedSettlement,
   type Tries,
+  type Wait,
 } from "../../src/journal/Settlement.ts"
 import { type Reappended, type Removal, toReplay } from "../../src/journal/stream/BulkSlices.ts"
 import { isPassed, letterColumns, settledAt, whyUnstorable } from "../../src/journal/stream/Cursors.ts"
@@ -68,10 +68,7 @@ export interface Lane {
   mute: Mute | undefined
   pausedFor: number
   opened: boolean
-  readonly retrying: Map<
-    number,
-    { readonly retrying: Omit<Retry, "lastFailure">; readonly entry: Entry; readonly attempts: Attempts }
-  >
+  readonly retrying: Map<number, { readonly retrying: Wait; readonly entry: Entry; readonly attempts: Attempts }>
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
 }
 
@@ -517,7 +514,9 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
       lane.opened = true
       const retries = [...lane.retrying.values()]
         .filter(({ retrying }) => retrying.delay !== returnedDelay)
-        .map(({ retrying, attempts }) => ({ ...retrying, lastFailure: attempts.at(-1)?.reason ?? "" }))
+        .map(({ retrying, attempts }) => ({
+          ...{ ...retrying, lastFailure: attempts.at(-1)?.reason ?? "", attempts: attemptsOf(attempts) },
+        }))
         .sort((a, b) => a.sequence - b.sequence)
       return { ...state(name, lane), pausedFor: lane.pausedFor, retries }
     }),

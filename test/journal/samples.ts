@@ -47,7 +47,7 @@ export const attempts: ReadonlyArray<Attempt> = [
 /** As the journal has it. */
 export const waiting = (sequence: number, key = "") => {
   const { failed, refunded: _, ...wait } = retrying(sequence, key)
-  return { ...wait, lastFailure: failed.at(-1)?.reason ?? "" }
+  return { ...wait, lastFailure: failed.at(-1)?.reason ?? "", attempts: failed.length }
 }
 /** As a lane says it. */
 export const retrying = (sequence: number, key = "") => ({

@@ -26,7 +26,7 @@ export interface QueuedRetry {
   firstAttemptAt: number
   /** Attempts charged to the event. Their errors are in the journal. */
   tried: number
-  /** Attempts before an operator replayed it; not kept across restarts. */
+  /** Attempts before an operator replayed it. */
   earlier?: number
   /** The number of its latest attempts in a row, since the start, that ended in a bug. */
   defects: number
@@ -95,11 +95,12 @@ export class RetryQueue {
 
   /** Takes over events that waited for a retry before a restart or in another lane. */
   load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
-    for (const { lastFailure, ...one } of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
+    for (const { lastFailure, attempts, ...one } of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
       // It waited before its lane sent digests, so it gets a group of its own.
       const key = one.key === "" && this.#digestSize > 1 ? `#${one.sequence}` : one.key
       const defects = lastFailure === "Defect" ? 1 : 0
-      this.put({ ...one, key, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
+      const earlier = Math.max(0, attempts - one.tried)
+      this.put({ ...one, key, earlier, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
     }
   }
 

@@ -54,7 +54,11 @@ export const deadLettersContract = (name: string, create: Create): void => {
       const { entries } = yield* journal.readRetries("lake", [2, 3])
       expect(entries.map(({ sequence, event }) => [sequence, event])).toEqual([[2, event("b")]])
       const { retries } = yield* journal.openLane("lake")
-      expect(retries.find(({ sequence }) => sequence === 2)).toEqual({ ...wait, lastFailure: "DeliveryFailed" })
+      expect(retries.find(({ sequence }) => sequence === 2)).toEqual({
+        ...wait,
+        lastFailure: "DeliveryFailed",
+        attempts: 1,
+      })
       yield* journal.settle([settlement("lake", 3, { deadLetter: [{ ...letter(2), at: 10, failed: [] }] })])
       const [dead] = yield* journal.deadLetters({ lane: "lake", limit: 9 })
       expect(dead).toMatchObject({ sequence: 2, at: 10, attempts })

@@ -168,17 +168,17 @@ export const lanesContract = (name: string, create: Create): void => {
       expect(yield* lane(journal, "lake")).toMatchObject({ retrying: 2, backlog: 2 })
       yield* journal.settle([settlement("lake", 3, { retry: [{ ...retrying(1), due: 9_000 }], endRetry: [3] })])
       const state = yield* journal.openLane("lake")
-      expect(state).toMatchObject({ retries: [{ ...waiting(1), due: 9_000 }], retrying: 1, backlog: 1 })
+      expect(state).toMatchObject({ retries: [{ ...waiting(1), due: 9_000, attempts: 2 }], retrying: 1, backlog: 1 })
     })
 
     test("keeps of an event's attempts the first and the newest, however often it was tried", function* (journal) {
       yield* journal.openLane("lake")
       yield* appendAll(journal, ["a"], ["lake"])
       for (let tried = 1; tried <= 30; tried++) {
-        const failed = [{ at: tried, reason: "DeliveryFailed", message: `attempt ${tried}` }]
+        const failed = [{ at: tried, reason: "DeliveryFailed", message: `attempt ${tried}`, number: tried }]
         yield* journal.settle([settlement("lake", 1, { retry: [{ ...retrying(1), tried, failed }] })])
       }
-      expect((yield* journal.openLane("lake")).retries).toEqual([{ ...waiting(1), tried: 30 }])
+      expect((yield* journal.openLane("lake")).retries).toEqual([{ ...waiting(1), tried: 30, attempts: 30 }])
       yield* journal.settle([settlement("lake", 1, { deadLetter: [letter(1)] })])
       const [dead] = yield* journal.deadLetters({ limit: 1 })
       expect(dead?.attempts.map(({ at }) => at)).toEqual([1, 23, 24, 25, 26, 27, 28, 29, 30, 5])

@@ -93,7 +93,18 @@ describe("a lane's retry queue", () => {
     const retries = new RetryQueue()
     const tenYears = 10 * 365 * 86_400_000
     retries.load(
-      [{ sequence: 1, key: "", due: tenYears + 1_000, delay: 1_000, firstAttemptAt: 1, tried: 0, lastFailure: "" }],
+      [
+        {
+          sequence: 1,
+          key: "",
+          due: tenYears + 1_000,
+          delay: 1_000,
+          firstAttemptAt: 1,
+          tried: 0,
+          lastFailure: "",
+          attempts: 0,
+        },
+      ],
       0,
       50,
     )

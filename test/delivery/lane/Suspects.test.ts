@@ -45,7 +45,7 @@ describe("the suspicion of an event", () => {
 
   test("survives a restart if the journal has it as charged for a failure of the whole sink", () => {
     const suspects = new Suspects()
-    const retry = { key: "", due: 0, delay: 0, firstAttemptAt: 1, tried: 1 }
+    const retry = { key: "", due: 0, delay: 0, firstAttemptAt: 1, tried: 1, attempts: 1 }
     suspects.recall([
       { ...retry, sequence: 1, lastFailure: "SinkUnavailable" },
       { ...retry, sequence: 2, lastFailure: "DeliveryFailed" },

@@ -63,7 +63,10 @@ export const retriesOf = (db: Queries, stream: number, lane: string) =>
       [lane, ...rangeOf(stream)],
     ),
     ({ rows }) =>
-      rows.map((row): Retry => ({ ...waitOf(row), lastFailure: attemptsOf(row.attempts).at(-1)?.reason ?? "" })),
+      rows.map((row): Retry => {
+        const attempts = attemptsOf(row.attempts)
+        return { ...waitOf(row), lastFailure: attempts.at(-1)?.reason ?? "", attempts: triesOf(attempts) }
+      }),
   )
 
 /** Returns stored retries by lane and sequence. */

@@ -32,7 +32,9 @@ export class Retries {
       ofLane: db.prepare(
         `SELECT sequence, ifnull(key, '') AS key, ifnull(due, 0) AS due, ifnull(delay, 0) AS delay,
            ifnull(first_attempt_at, 0) AS first_attempt_at, ifnull(tried, 0) AS tried,
-           CASE WHEN json_valid(attempts) THEN ifnull(attempts ->> '$[#-1].reason', '') ELSE '' END AS last_failure
+           CASE WHEN json_valid(attempts) THEN ifnull(attempts ->> '$[#-1].reason', '') ELSE '' END AS last_failure,
+           CASE WHEN json_valid(attempts) THEN ifnull(attempts ->> '$[#-1].number', json_array_length(attempts)) ELSE 0
+             END AS attempts
          FROM retry_record LEFT JOIN retry USING (lane, sequence)
          WHERE lane = ? AND ifnull(delay, 0) <> ${returnedDelay} ORDER BY sequence`,
       ),
@@ -88,7 +90,9 @@ export class Retries {
 
   /** Returns the retries of a lane by sequence, without those that it has not taken up yet. */
   ofLane(lane: string): ReadonlyArray<Retry> {
-    return this.#sql.ofLane.all(lane).map((row) => ({ ...waitOf(row), lastFailure: text(row.last_failure) }))
+    return this.#sql.ofLane
+      .all(lane)
+      .map((row) => ({ ...waitOf(row), lastFailure: text(row.last_failure), attempts: int(row.attempts) }))
   }
 
   /** Returns the bytes of an event, or `undefined` if it waits for no retry. */
