@@ -108,6 +108,10 @@ const failures: Partial<Record<Type, Type>> = {
 export const failureEndedBy = (type: string): Type | undefined =>
   Object.hasOwn(failures, type) ? failures[type as Type] : undefined
 
+/** Returns the type of the event that ends a failure of this type, or `undefined` if the type isn't such a failure. */
+export const recoveryOf = (type: string): string | undefined =>
+  Object.entries(failures).find(([, failure]) => failure === type)?.[0]
+
 /**
  * Gives a recovery the type of the failure that it ends, so that both have the same
  * key. Returns other events unchanged.

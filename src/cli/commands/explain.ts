@@ -4,9 +4,9 @@
  * report, which `support/eventReport.ts` renders.
  */
 import { Effect, Option } from "effect"
-import { Argument, Command } from "effect/cli"
+import { Argument, Command, Flag } from "effect/cli"
 import type { Loaded } from "../../config/load/Load.ts"
-import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
+import { eventTypes, failureEndedBy, isKnown, isRelayEvent, recoveryOf } from "../../event/EventType.ts"
 import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { explainEvent, routesTable } from "../reports/eventReport.ts"
@@ -41,9 +41,14 @@ const printPayload = Effect.fnUntraced(function* (
 interface Asked {
   readonly webhook: Option.Option<string>
   readonly payload: Option.Option<string>
+  readonly action: "trigger" | "resolve"
 }
 
-const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload }: Asked) {
+/** Returns the type whose event does an action: for `resolve` the recovery, if a failure is given. */
+const typeFor = (type: string, action: Asked["action"]): string | undefined =>
+  action === "trigger" || failureEndedBy(type) !== undefined ? type : recoveryOf(type)
+
+const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload, action }: Asked) {
   const loaded = yield* loadForCheck
   const { config } = loaded
   const names = config.webhooks.map(({ name }) => name)
@@ -59,7 +64,9 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
   }
   if (Option.isSome(payload)) {
     const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
-    return yield* printPayload(loaded, payload.value, type, by)
+    const shown = typeFor(type, action)
+    if (shown === undefined) return yield* usage(`no event ends a ${plain(type)}, so nothing resolves it`)
+    return yield* printPayload(loaded, payload.value, shown, by)
   }
   const explanations = Router.of(config).explain(Option.getOrUndefined(webhook), type)
   const { sinks, conditional } = reached(explanations)
@@ -87,6 +94,10 @@ export const explain = Command.make(
       "SINK",
       "Print only the payload for this sink, without secrets; for a type, the payload of a sample",
     ),
+    action: Flag.Literals("action", ["trigger", "resolve"]).pipe(
+      Flag.withDescription("With --payload and a failure's type: the payload of the failure, or of its recovery"),
+      Flag.withDefault("trigger"),
+    ),
     reveal: toggle("reveal", "Show the payload of an event without masking personal data"),
   },
   Effect.fn(function* ({ what, ...asked }) {
@@ -101,6 +112,10 @@ export const explain = Command.make(
     {
       command: "relay explain appointment.meeting.create_failed --payload oncall",
       description: "The payload for the sink oncall",
+    },
+    {
+      command: "relay explain appointment.meeting.create_failed --payload oncall --action resolve",
+      description: "The payload that ends its alert",
     },
     {
       command: "relay explain evt_8sZ2kQ",

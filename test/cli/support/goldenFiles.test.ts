@@ -124,6 +124,24 @@ describe("explain --payload", () => {
     expect(stdout).toBe(readFileSync(at(golden), "utf8"))
   })
 
+  test("prints what the recovery of a failure sends with --action resolve", async () => {
+    const { file } = config(test1, { resolve: true })
+    const payload = async (type: string, ...more: ReadonlyArray<string>) => {
+      const { stdout } = await cli(["explain", type, "--payload", "oncall", ...more, "-c", file])
+      return JSON.parse(stdout).body
+    }
+    const { dedup_key, event_action } = await payload(failure)
+    expect(event_action).toBe("trigger")
+    for (const type of [failure, "connected_account.reconnected"]) {
+      expect(await payload(type, "--action", "resolve")).toMatchObject({ event_action: "resolve", dedup_key })
+    }
+    const none = ["explain", "client.created", "--payload", "oncall", "--action", "resolve", "-c", file]
+    expect(await cli(none)).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining("no event ends a client.created"),
+    })
+  })
+
   test("names the existing sinks if the sink doesn't exist", async () => {
     const { code, stdout, stderr } = await cli(["explain", failure, "--payload", "oncal", "-c", config().file])
     expect([code, stdout]).toEqual([64, ""])
