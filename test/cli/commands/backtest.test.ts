@@ -292,7 +292,7 @@ describe("a mistake in a config", () => {
       return missing.length === 0 ? [] : [`${name}: ${missing.join(", ")}`]
     })
     expect(hidden).toEqual([])
-  }, 900_000)
+  }, 3_600_000)
 })
 
 suiteUnless(reasonToSkip(), "backtest on PostgreSQL", () => {
