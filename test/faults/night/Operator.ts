@@ -77,6 +77,8 @@ export const atPage = async (subject: Subject): Promise<Operator> => {
     // Otherwise a view that differs in its fragment alone is not a new page.
     await page.goto("about:blank")
     await page.goto(`http://${subject.admin}/#/${view}`)
+    // Before its first answer, the page shows no list.
+    await page.locator(".link.live").waitFor()
   }
   const cells = (title: string) => page.locator(`td[data-label="${title}"]`).allTextContents()
   const shownList = (sink: string) => show(`dead-letters?sink=${sink}`)
