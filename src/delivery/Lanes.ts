@@ -32,7 +32,7 @@ const lookEvery = Duration.seconds(1)
  */
 class UnservedLanes {
   readonly #stalls = new WeakMap<Log, Map<string, Stall>>()
-  /** For each sink, a message about how long it has delivered nothing from such a stream. */
+  /** By sink, a message that says for how long the sink has delivered nothing from a stream without its lane. */
   messages: ReadonlyMap<string, string> = new Map()
 
   /** Checks forever. `isServed` reports whether the sink's lane runs or the config has no such sink. */

@@ -53,7 +53,7 @@ export const spec = (limits?: QuarantineLimits): LaneSpec => ({
   key: () => "",
 })
 
-/** The operator that the history of a delivery names when it was deleted because of its age. */
+/** The operator's name in the history of a delivery that was deleted because of its age. */
 const expiry = 'the relay, for "quarantine.maxAge"'
 /** The number of dead letters to delete at a time. */
 const page = 100

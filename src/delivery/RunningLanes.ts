@@ -303,7 +303,7 @@ export const make = Effect.fnUntraced(function* (given: RunningLanesOptions) {
     if (lane === undefined) return
     yield* FiberMap.remove(pumps, name)
     yield* lane.finish
-    // Not sooner, so that a stop during the steps above still finds the lane and ends it.
+    // The lane is deleted after the steps above, so that a stop during them still finds it and ends it.
     running.delete(name)
     yield* Scope.close(lane.acquired.scope, Exit.void)
   })

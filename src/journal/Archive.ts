@@ -163,8 +163,8 @@ export class Archive extends Context.Service<
     dropDeadLetters(ids: ReadonlyArray<string>): Effect.Effect<number, JournalError>
 
     /**
-     * Returns stored events, newest first: events of the log, then retries and dead letters that the log was
-     * pruned of. With `after` it returns them oldest first. A search ends after a moment and reports how far it
+     * Returns stored events, newest first: events of the log, then retries and dead letters that are no
+     * longer in the log. With `after` it returns them oldest first. A search ends after a moment and reports how far it
      * got: a page may be empty although there are more. Fails if a position in the query is invalid.
      */
     events(query: EventQuery): Effect.Effect<EventPage, JournalError>

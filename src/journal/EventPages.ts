@@ -8,9 +8,9 @@ export const nextQuery = (query: EventQuery, next: string): EventQuery =>
   query.after === undefined ? { ...query, before: next } : { ...query, after: next }
 
 /**
- * Searches until it has found the query's limit, has searched everything, or `timeout` milliseconds have passed
- * since the first answer, which may have waited for a worker to start. The events found until then are one
- * page.
+ * Searches until it has found the query's limit, has searched everything, or has run for `timeout` milliseconds.
+ * The time counts from the first answer, because that one may wait for a worker to start. Returns the found events
+ * as one page.
  */
 export const collect = Effect.fnUntraced(function* <E>(
   query: EventQuery,

@@ -8,9 +8,9 @@ import type { JournalConfig } from "../config/Config.ts"
 export const Operator = Context.Reference<string>("relay/journal/Operator", { defaultValue: () => "the relay" })
 
 /**
- * The journal's active config. A journal opens once. For each key that a reload may change (`JournalType` names
- * them), it reads the value here when it needs it. It is `undefined` if nothing reloads: in tests, and when a
- * command only looks at the journal.
+ * The function that returns the journal's active config. A journal opens once, so it reads a key that a reload may
+ * change from here each time (`JournalType` names these keys). It returns `undefined` if the config never reloads:
+ * in tests, and when a command only reads the journal.
  */
 export const ConfigInForce = Context.Reference<() => JournalConfig | undefined>("relay/journal/ConfigInForce", {
   defaultValue: () => () => undefined,

@@ -231,7 +231,7 @@ export interface CopyTarget {
 
 /** The source and the target of a copy, for one type of journal. */
 export interface Copying<Config> {
-  /** For a copy nothing may write to the source. For a check, relays may continue. */
+  /** Opens the source. During a copy nothing else may write to it. During a check, relays may continue. */
   readonly source: (config: Config, use?: "copy" | "check") => Effect.Effect<CopySource, MaintenanceError, Scope.Scope>
   /** Continues an unfinished copy of the source, unless its mark has changed since. */
   readonly target: (config: Config, source: CopySource) => Effect.Effect<CopyTarget, MaintenanceError, Scope.Scope>

@@ -79,7 +79,7 @@ export const bodyOf = ({
   return (entry) => Buffer.from(render(entry))
 }
 
-/** Reports a `body` that makes no JSON object, for sinks that take nothing else. */
+/** Reports a `body` that doesn't make a JSON object, for sinks that accept only objects. */
 export const objectProblem = ({ body }: { readonly body?: unknown }): Schema.FilterIssue | undefined =>
   body === undefined || (typeof body === "object" && body !== null && !Array.isArray(body))
     ? undefined
@@ -134,7 +134,7 @@ export const sentHeaders = (config: HeaderConfig, { values, raw, cloudEvent }: B
   )
   const fit = values === "header" ? Template.escapeHeader : undefined
   const sign = config.sign && Signing.bodySigner(config.sign, now)
-  // Only the received body has the sender's signature, and `null` has none.
+  // Only a received body has the sender's signature. A body of `null` has no signature.
   return (entry: Entry, body: Uint8Array | null): ReadonlyArray<Header> => {
     const headers = config.format === "cloudevents" ? [...cloudEvent(entry)] : [...raw, ...identity(entry, fit)]
     headers.push(...provenance(entry, fit, body === entry.event.body))

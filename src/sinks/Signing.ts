@@ -4,14 +4,10 @@
  *
  * | scheme | signed | header |
  * |---|---|---|
- * | `sender` | the body | `sha256=`, uppercase hexadecimal (webhook interface,
- *   section 5.1) |
- * | `github` | the body | `sha256=`, lowercase hexadecimal ("Validating webhook
- *   deliveries") |
- * | `stripe` | time`.`body | `t=`seconds`,v1=`hexadecimal ("Verify webhook
- *   signatures manually") |
- * | `standardWebhooks` | id`.`time`.`body | three headers (Standard Webhooks,
- *   "Signature scheme") |
+ * | `sender` | the body | `sha256=`, uppercase hexadecimal (webhook interface, section 5.1) |
+ * | `github` | the body | `sha256=`, lowercase hexadecimal ("Validating webhook deliveries") |
+ * | `stripe` | time`.`body | `t=`seconds`,v1=`hexadecimal ("Verify webhook signatures manually") |
+ * | `standardWebhooks` | id`.`time`.`body | three headers (Standard Webhooks, "Signature scheme") |
  *
  * **Gotcha.** The time is the attempt's, not the event's, because receivers refuse a
  * time that is minutes old. The last two schemes can carry a signature for each of
@@ -140,7 +136,7 @@ export const signer = ({
   return (body) => ({ [name]: scheme === "github" ? sign(hmac, body).toLowerCase() : sign(hmac, body) })
 }
 
-/** Signs bodies at the times of a clock. Without a clock the values are masked, for a preview. */
+/** Returns a function that signs bodies with the time of a clock. Without a clock it masks the values for a preview. */
 export const bodySigner = (config: SignatureConfig, now?: () => number) => {
   const sign = signer(config)
   return (body: Uint8Array, id: string): Headers =>

@@ -64,7 +64,7 @@ export interface LaneParts {
   readonly queue: Queue
   readonly breaker: CircuitBreaker
   readonly suspects: Suspects
-  /** Absent for the quarantine, whose sink only rejects, so that every rejection is a dead letter. */
+  /** Absent for the quarantine. Its sink rejects every event, and each rejection must become a dead letter. */
   readonly refusals: TargetRefusals | undefined
 }
 

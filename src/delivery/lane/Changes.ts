@@ -24,8 +24,8 @@ export class Window {
   /** The highest sequence that was read, routed to the lane or not. */
   position: number
   /**
-   * The sequence of the lane's event before the last one taken; 0 if there is none. It counts even if the lane did not
-   * take it.
+   * The sequence of the last event that was routed to the lane before the one taken last; 0 if there is none. That
+   * event counts even if the lane skipped it.
    */
   previous = 0
   #newest = 0

@@ -178,7 +178,7 @@ export class InFlight {
       this.#stats.durations.observe((now - batch.startedAt) / 1_000)
       ended(batch, exit, now)
     }
-    // Errors that follow from the attempt's end are the lane's, no longer the sink's.
+    // After the attempt has ended, uncaught errors belong to the lane and not to the sink.
     fiber.addObserver((exit) => Containment.within(undefined, () => onEnd(exit)))
   }
 

@@ -34,7 +34,7 @@ export class Intake {
   readonly #batcher: Batcher
   readonly #policy: RetryPolicy
   #moreToRead = false
-  /** Up to this sequence, the log has no events for the lane that it has not read. */
+  /** The log has no unread events for the lane up to this sequence. */
   through = 0
   /** Why the journal could not be read; empty if the last read succeeded. */
   unread = ""

@@ -85,7 +85,7 @@ class TimeKeeper {
 
 /** Maximum settled events that the journal has not stored. It limits how many a crash repeats. */
 const maxUnstored = 1_024
-/** How often a muted lane looks whether it may read again. The end of the mute wakes it as well. */
+/** The interval at which a muted lane checks whether it may read again. The end of the mute wakes it, too. */
 const mutedWait = Duration.seconds(1)
 /** The wait before a lane reads the journal again after an error. */
 const journalWait = Duration.seconds(1)

@@ -98,7 +98,7 @@ export class RetryPolicy {
     this.#deadLetter(item, reason, reason, message)
   }
 
-  /** `failure` is the outcome of the last attempt, and `reason` explains why there is no other. */
+  /** Makes an event a dead letter. `failure` is the last attempt's outcome. `reason` says why no attempt follows. */
   #deadLetter(item: Item, failure: string, reason: string, message: string, sent?: Failed): void {
     const { progress, events, config } = this.#parts
     progress.deadLetter(item, progress.failed(failure, message, sent))
@@ -256,7 +256,7 @@ export class Outcome {
     const { progress, suspects } = this.#parts
     const retrying = progress.retries.get(sequence)
     if (retrying === undefined) return false
-    // A charged event waits, because the sink may be unavailable and the circuit breaker doesn't delay the event.
+    // The circuit breaker doesn't delay a charged event. The event waits anyway, because the sink may be unavailable.
     const wait = suspects.wasCharged(sequence) ? this.#policy.delay(Math.max(1, retrying.tried)) : 0
     progress.retries.giveBack(sequence, now + wait)
     return true

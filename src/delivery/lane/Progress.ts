@@ -46,12 +46,11 @@ export class Progress {
   #bytes = 0
   /** The journal's last count plus the bytes added since. */
   deadLetterBytes: number
-  /**
-   * Numbers of events that have ended (delivered or dead): all, up to the settlement being stored, and up to the last
-   * one on disk.
-   */
+  /** The number of events that have ended: delivered or dead. */
   #ended = 0
+  /** The value of `#ended` at the settlement that is being stored. */
   #storing = 0
+  /** The value of `#ended` at the last stored settlement. */
   #stored = 0
   readonly #takenBack = new Set<number>()
   /** The excess of the backlog over its limit, and the number of ended events at that time. */

@@ -28,7 +28,7 @@ export interface QueuedRetry {
   tried: number
   /** Attempts before an operator replayed it. */
   earlier?: number
-  /** The number of its latest attempts in a row, since the start, that ended in a bug. */
+  /** The number of attempts in a row that ended in a bug, up to the latest attempt. Counts from the relay's start. */
   defects: number
   /** An attempt is in flight, or about to be. */
   taken: boolean

@@ -23,7 +23,10 @@ export interface Circumstances {
 export type Suspicion =
   /** No sign that the event is at fault. */
   | "none"
-  /** It failed again although others have succeeded since, or it was at fault before and no others fail. */
+  /**
+   * The event failed again although others have succeeded since. Or it was at fault before, and the sink isn't
+   * failing for other events.
+   */
   | "atFault"
   /** It was at fault before, but now others fail as well. */
   | "wasAtFault"

@@ -47,7 +47,7 @@ class Places {
   next: number
   /** By stream, ascending. */
   readonly #runs = new Map<number, Array<Run>>()
-  /** By stream, the places of pending events that are no longer in the log. */
+  /** By stream, the places of retries and dead letters that are no longer in the log. */
   readonly #pruned = new Map<number, Map<number, number>>()
 
   constructor(first: number) {

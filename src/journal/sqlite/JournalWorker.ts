@@ -210,7 +210,7 @@ export const start = (
     readonly failure: (message: string, code: number) => void
   },
 ): JournalWorker => {
-  // It isn't the global Worker, because in that one Deno reports that it is the main thread.
+  // The worker of `node:worker_threads`. In a global `Worker`, Deno says that the code runs in the main thread.
   const worker = new Worker(entry, { workerData: journal })
   const end = Promise.withResolvers<void>()
   let hasEnded = false

@@ -1,6 +1,6 @@
 /**
- * The keys of a row's events, 16 bytes each: the duplicate key with both hashes and the body's checksum, and
- * the route.
+ * The keys of a row's events. A key has 16 bytes: the duplicate key (two hashes and the body's checksum) and the
+ * route, with 4 bytes each.
  */
 import type { DuplicateKey } from "./DuplicateKey.ts"
 

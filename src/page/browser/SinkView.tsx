@@ -15,7 +15,7 @@ import { Ago, EventLink, Message, Moment, Nothing, number, Pill, perSecond, Text
 import { type Column, Table } from "./parts/Table.tsx"
 import { Backlog, toneOf } from "./SinkTable.tsx"
 
-/** The maximum number of dead letters and retrying events from which the causes are counted. */
+/** The maximum number of dead letters, and of retrying events, from which the causes are counted. */
 const newest = 1_000
 /** The maximum number of events that are read for the last attempts. */
 const recent = 50

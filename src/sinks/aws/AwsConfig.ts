@@ -63,7 +63,7 @@ export const oneIdentity = Schema.makeFilter(
       : undefined,
 )
 
-/** The most attributes of the config's own. The relay needs the others of ten. */
+/** Maximum number of attributes in a config. A message can have ten, and the relay needs the other five. */
 const mostAttributes = 5
 
 const attributesProblem = (attributes: Readonly<Record<string, Template.Text>>): Schema.FilterIssue | undefined => {

@@ -107,7 +107,7 @@ const withoutTls = ({ security }: Place): string =>
     ? 'it offers no TLS at this port: correct "server", or set "security"'
     : 'it speaks no TLS at this port: correct "server", or set "security" to "starttls"'
 
-/** The server agreed to TLS and then closed the connection. */
+/** The server agreed to TLS, but the handshake failed. */
 const brokenTls = (detail: string): string => {
   const [, alert = ""] = /alert[ _]([a-z_ ]+)/i.exec(detail) ?? []
   const named = alert === "" ? "" : ` (${alert.replaceAll("_", " ").trim().toLowerCase()})`

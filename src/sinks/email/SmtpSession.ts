@@ -2,11 +2,11 @@
  * A connection to an SMTP server, logged in and ready to send mails one after the
  * other. It wraps nodemailer's `SMTPConnection` in Effects.
  *
- * **Guarantee.** An interrupted mail closes its connection, so a mail never arrives
- * in parts. Every call ends, even if the server disappears during it. If the server
- * waits for the rest of a command, for example because the network changed a byte,
- * the call ends after a minute, or after five minutes from `MAIL` on. Only the
- * confirmation of a mail may take longer.
+ * **Guarantee.** If a mail is interrupted, before or after the dot that ends it, its
+ * connection is closed. So a mail never arrives in parts. Every call ends, even if
+ * the server disappears during it. If the server waits for the rest of a command,
+ * for example because the network changed a byte, the call ends after a minute, or
+ * after five minutes from `MAIL` on. Only the confirmation of a mail may take longer.
  */
 import { Readable } from "node:stream"
 import { Deferred, Effect, Schema, type Scope } from "effect"

@@ -2,8 +2,8 @@
  * The EventBridge sink: PutEvents, up to ten events in a request, each with its own
  * outcome.
  *
- * **Guarantee.** An event counts as sent if the answer has an id for it, and the bus
- * existed within the last minute.
+ * **Guarantee.** An event counts as sent if the answer has an id for it. If the relay
+ * may check the bus, the bus also existed within the last minute.
  *
  * **Gotcha.** EventBridge accepts events for a bus that does not exist and drops
  * them ("Sending events with PutEvents" in its guide), so the sink checks that the
@@ -200,7 +200,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
     return failures
   })
 
-  /** Reports whether the bus exists, or false if the relay may not look. Fails if it doesn't exist. */
+  /** Returns true if the bus exists, and false if the relay may not check that. Fails if the bus doesn't exist. */
   const look = Effect.gen(function* () {
     const answer = yield* ask((client, options) =>
       client.send(new DescribeEventBusCommand({ Name: eventBusArn }), options).catch((error: unknown) => {

@@ -82,9 +82,9 @@ const wholeBytes = 64 * 1024
 
 /** Sizes of the repaired parts, in bytes. */
 export interface Repaired {
-  /** Truncated at the end. */
+  /** The part that was truncated at the end of the file. */
   readonly cut: number
-  /** Overwritten with spaces, before the last valid line. */
+  /** The part before the last valid line that was overwritten with spaces. */
   readonly blanked: number
 }
 

@@ -82,7 +82,7 @@ const ActionConfig = Schema.Struct({
 })
 type ActionConfig = typeof ActionConfig.Type
 
-/** Reports a key of alerts without its format, and a `resolve` without a body. */
+/** Reports a key for alerts without `format: template`, and a `resolve` without a body. */
 const alertProblem = ({ format, body, trigger, resolve, dedupKey }: Whole): Schema.FilterIssue | undefined => {
   const key = Object.entries({ trigger, resolve, dedupKey }).find(([, value]) => value !== undefined)?.[0]
   if (format !== "template") {

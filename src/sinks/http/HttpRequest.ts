@@ -20,8 +20,8 @@ import type * as HttpAnswer from "./HttpAnswer.ts"
 import { type HttpConfig, isBatched, ofAction } from "./HttpConfig.ts"
 
 // Several events in one request: an array of CloudEvents or of the signed bodies, or one body per line. **Guarantee.**
-// If the receiver refuses a batch, its halves are sent, in their order, and so on. So only events that it refuses alone
-// fail. Each half is a new request with its own key.
+// If the receiver refuses a batch, its halves are sent, the first one first. Each half is a new request with its own
+// key. A refused half is halved again, so the receiver rejects only events that it refuses alone.
 
 interface BatchBody {
   readonly type: string

@@ -213,7 +213,7 @@ const adviceOnTopics = (
     const largest = Number(settings.get(limit) ?? Number.POSITIVE_INFINITY)
     const isCompacted = settings.get(policy)?.includes("compact") === true
     return [
-      // The size of a body of the config's own isn't known.
+      // The size of a body that is made from a template isn't known.
       ...(largest >= needed || config.format === "template"
         ? []
         : [

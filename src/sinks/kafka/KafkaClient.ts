@@ -53,7 +53,7 @@ export const watchSocket = (socket: Socket): void => {
   })
 }
 
-/** An error that a listener throws over arriving bytes ends the socket. */
+/** Closes a socket if a listener throws an error while it reads data. */
 const endingOnThrow = (socket: Socket): void => {
   const on = socket.on.bind(socket)
   const guarded = (event: string, listener: (...args: ReadonlyArray<unknown>) => void): Socket =>
@@ -249,7 +249,7 @@ export const textOf = (error: object, key: string): string => {
 const certificateCodes =
   /CERT|SELF_SIGNED|UNABLE_TO_(?:VERIFY|GET)|UnknownIssuer|invalid peer certificate|unable to (?:verify|get)|self.signed/i
 
-/** An alert is sent by the other side, so it is about the certificate of this one. */
+/** The broker sends these alerts, so they are about the relay's own certificate. */
 const refusal = /alert.*(?:certificate|unknown.?ca)/i
 
 /** An error below Kafka's protocol, by the system's code or else by its message. */

@@ -183,7 +183,7 @@ const ofMsk = (identity: Identity, region: string): Effect.Effect<Tokens, never,
 
 // Finds why a broker refuses a token. Brokers answer `invalid_token` for any cause, so this checks the token itself.
 
-/** Milliseconds. Brokers allow a difference of 30 seconds by default, so smaller ones are ignored. */
+/** A difference of clocks in milliseconds that is ignored. Brokers allow 30 seconds by default. */
 const tolerance = 10_000
 
 /** The claims of a JWT, or `undefined` for any other token. */

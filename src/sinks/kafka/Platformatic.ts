@@ -41,9 +41,9 @@ import * as Produce from "./Produce.ts"
 const metadataMaxAge = 30_000
 
 /**
- * Its pool listens for the first error of a connection only, and a connection that is closed during its login emits
- * a second: from `#onClose`, which fails the request under way, the login goes on to the next. Closing takes listeners
- * off the socket. See github.com/platformatic/kafka/pull/171, which fixed another case of it.
+ * The library's pool listens only for the first error of a connection. A connection that is closed during its login
+ * emits a second error: `#onClose` fails the pending request, and the login continues with the next one. Closing also
+ * removes the listeners of the socket. github.com/platformatic/kafka/pull/171 fixed another case of this.
  */
 instancesChannel.subscribe((created) => {
   if (!hasProperty(created, "instance") || !(created.instance instanceof Connection)) return

@@ -156,7 +156,7 @@ export class RecordBatches {
     this.#prefix(start, guess)
   }
 
-  /** Writes the length of the written bytes before them. Moves them if `guess` bytes are not enough for it. */
+  /** Writes the length of the written bytes before them. Moves them if the length doesn't take `guess` bytes. */
   #prefix(start: number, guess: number): void {
     const length = this.#at - start - guess
     const size = sizeOfVarint(length)
@@ -226,7 +226,7 @@ interface Batch {
   sequence: number
 }
 
-/** The reason why an attempt did not write a batch, or perhaps did not. */
+/** The reason why a batch was not written, or may not have been written, by an attempt. */
 interface Trouble {
   readonly error: KafkaError
   readonly mayPass: boolean

@@ -169,7 +169,7 @@ class Transport extends NodeTransport {
   }
 
   override close(error?: Error): Promise<void> {
-    // The client would leave a connection open that it abandoned before the server's first word.
+    // If the client gives up before the server's first line, it would leave the connection open.
     if (!this.connected) this.discard()
     return super.close(error)
   }

@@ -15,7 +15,7 @@ import { Appends, type CommitExit, exitOf, Group, type Stored } from "./Appends.
 import { type Also, Commits, type CommitsOptions } from "./Commits.ts"
 
 const tooSlow: AppendExit = Exit.fail(unavailable("PostgreSQL can't keep up with incoming deliveries. Try again."))
-/** The refusal between two streams, as after a failover. */
+/** The refusal while the relay has no stream to write, for example after a failover. */
 export const noStream = unavailable("This relay has no stream to write yet and is claiming one. Try again.")
 const withoutStream: AppendExit = Exit.fail(noStream)
 

@@ -146,7 +146,10 @@ const overwrite = Effect.fnUntraced(function* (
   return new Set([...inRows, ...dead].map(({ sequence }) => sequence))
 })
 
-/** Outcomes of these events, and of the events that they are copies of: both may quote answers. */
+/**
+ * Removes the answers from the outcomes of these events, and of the events that they
+ * are copies of.
+ */
 const forgetAnswers = Effect.fnUntraced(function* (queries: Queries, sequences: ReadonlyArray<number>) {
   const { rows } = yield* queries.query<{ readonly id: number; readonly note: string }>(
     "SELECT id, note FROM ended WHERE sequence = ANY($1::bigint[]) OR copy = ANY($1::bigint[])",
@@ -236,7 +239,7 @@ export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Retur
     ),
   )
   const [{ may, schema } = { may: false, schema: "relay" }] = rows
-  // One at a time and without a transaction, so that a locked table delays only its own statement.
+  // `VACUUM` can't run in a transaction. Each table has its own statement, and so its own timeout.
   if (may) {
     yield* Effect.forEach(tables, (table) => refusing(db.query(`VACUUM (ANALYZE) ${table}`)), { discard: true })
   }

@@ -32,17 +32,17 @@ import { columns, idOf, idWidth, objectOf, pointersOf, type StreamRow, storedOf 
 const atOnce = 64
 /** The maximum bytes of these rows. They are decoded without a pause, so more would delay heartbeats. */
 const maxBytes = 4 * 1024 * 1024
-/** The approximate number of events in these rows, at least a page. */
+/** The approximate number of events that the first query reads, unless the page is larger. Each query doubles it. */
 const firstLook = 128
-/** The number for an object. Its events are in few rows, and each query for them reads the hashes of all rows. */
+/** `firstLook` for an object. Its events are in few rows, and each query for them reads the hashes of all rows. */
 const firstLookForObject = 2_048
 
 /**
- * The place of a search: after an entry of a row of the log, or among the kept
- * events that are no longer in the log. Those come first.
+ * The place of a search: after an entry of a row of the log, or among the retries
+ * and dead letters that are read from their own tables. Those count as the oldest.
  */
 interface At {
-  /** The time when the row's newest event was received; -1 for an event that is no longer in the log. */
+  /** When the row's newest event was received; -1 for a retry or dead letter that is read from its own table. */
   readonly receivedTo: number
   /** The row's first sequence, or the sequence itself. */
   readonly first: number

@@ -37,7 +37,7 @@ const form =
 export const expected =
   'a url is "postgres://user@host:5432/database", with several hosts "postgres://user@db-1:5432,db-2:5432/database"'
 
-/** Parameters whose effect the relay always has. */
+/** Accepted parameters and their values. They describe the relay's behavior, so they change nothing. */
 const known = new Map([["target_session_attrs", ["read-write", "primary"]]])
 
 const hostOf = (text: string): Host | string => {

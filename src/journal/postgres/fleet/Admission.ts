@@ -30,7 +30,7 @@ export const make = ({ fleet, silence, isClosed }: Member, trouble: WriteTrouble
     /** Returns why operators' changes can't append more; empty while there is space. */
     whyFull: compare,
 
-    /** Decides for deliveries, once for each heartbeat. */
+    /** Decides once per heartbeat whether deliveries are refused because the journal is full. */
     measure: (report: FleetReport): Effect.Effect<void> =>
       Effect.sync(() => {
         whyFull = compare(report)

@@ -31,8 +31,8 @@ export interface Taken {
  * last owner, unless it was the last owner itself.
  *
  * **Guarantee.** A relay waits for a lease before it delivers, in two cases: after it took a stream from a living
- * relay, and after it was the first to take a stream since a promotion. A relay waits for nobody if it had the
- * stream when it was last answered before the promotion, less than a lease ago: no other relay had begun by then.
+ * relay, and after it was the first to take a stream since a promotion. It doesn't wait if it owned the stream at its
+ * last answered heartbeat before the promotion, less than a lease ago, because no other relay had started by then.
  * Waiting for a lease isn't enough: a heartbeat that was sent after the lease must also have been answered. So a
  * relay that took a stream just before a promotion hears of the promotion first.
  */

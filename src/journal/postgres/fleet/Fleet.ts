@@ -96,8 +96,8 @@ export class Fleet {
   /** Set if the database went back and this relay hasn't started a new history since. */
   #isBehind = false
   /**
-   * The last timeline on which it took its name back. It does so once on each, because another relay may want
-   * the name too.
+   * The last timeline on which this relay reclaimed its name. It takes the name from another process at most once
+   * per timeline, because that process may be a relay that wants the same name.
    */
   #rejoined = 0
   /** Number of times that others have taken streams from this relay. */

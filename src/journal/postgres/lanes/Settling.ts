@@ -111,8 +111,8 @@ const placesOf = (settlements: ReadonlyArray<Settlement>, cursors: ReadonlyMap<s
   )
 
 /**
- * SQL that sets the changed places of lanes, or the places of all lanes, which takes time proportional to their
- * number.
+ * SQL that sets the changed places of lanes, or the places of all lanes. For all lanes it takes time proportional to
+ * their number.
  */
 const setPlaces = (places: string, isWhole: boolean): string =>
   isWhole

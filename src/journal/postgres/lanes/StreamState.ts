@@ -126,9 +126,9 @@ export const isOwned =
   "id = $1 AND epoch = ($2::text[])[1]::bigint AND epoch >> 32 = timeline() AND knows(($2::text[])[2:])"
 
 /**
- * SQL that reports whether the log has the newest row of {@link StreamState.newestRow}. A database that went back
- * may know the last heartbeat, if none was stored for some time before. Its log lacks that row, or has another
- * one in its place, and progress in the former log must not be stored.
+ * SQL that reports whether the log has the newest row of {@link StreamState.newestRow}. If a database went back to
+ * an earlier state, it may still have the last heartbeat, because no later one was stored. But its log lacks that
+ * row, or has another row in its place. Then progress in the former log must not be stored.
  */
 export const hasNewestRow = (parameter: number): string => `NOT EXISTS (${lostRows(parameter)})`
 

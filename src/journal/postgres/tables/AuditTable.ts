@@ -26,7 +26,7 @@ const columnsOf = ({ at, who, by, what, on, result, note, relay }: Stored) => [
   relay,
 ]
 
-/** Inserts the records of `params`, which have the name `new`. */
+/** Inserts the records of `params`. In the statement, `new` is the table of these records. */
 const insertAll = `INSERT INTO audit (at, who, "by", what, "on", result, note, relay)
   SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
     AS new(at, who, "by", what, "on", result, note, relay)`

@@ -54,7 +54,7 @@ export interface Opening {
   readonly isConfigured: (name: string) => boolean
 }
 
-/** The changes from opening a lane. */
+/** The result of opening a lane. */
 export interface Opened {
   readonly lanes: LaneNames
   /** The lane that was renamed to the opened lane. */

@@ -118,7 +118,7 @@ export class Losses {
     this.#ofCopy(sequence, key)
   }
 
-  /** Reports the loss of a pending event that the log was pruned of. `sinks` is absent if they are damaged too. */
+  /** Reports the loss of a pending event that is no longer in the log. `sinks` is absent if they are damaged too. */
   ofPending(sequence: number, sinks: ReadonlyArray<string> | undefined, key: DuplicateKey | undefined): void {
     this.#engine.log.damaged(sequence)
     if (this.#isPending(sequence, sinks)) this.#ofCopy(sequence, key)

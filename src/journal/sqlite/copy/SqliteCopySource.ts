@@ -26,7 +26,7 @@ import type { SqliteConfig } from "../SqliteConfig.ts"
 /** Rows that are read at a time. */
 const page = 64
 
-/** Runs work on the file at a path; `verb` is what can't be done with it when the work throws. */
+/** Runs work on the file at a path. If the work throws, the message says that the journal can't be read or written. */
 export const attemptOn =
   (path: string, verb: "read" | "written") =>
   <A>(work: () => A): Effect.Effect<A, MaintenanceError> =>

@@ -113,7 +113,10 @@ export const problem = (path: string): string | undefined =>
 const escaped = (path: string): string =>
   path.replaceAll(/[\s\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`)
 
-/** Why a file can't be a journal if it is mounted without its directory, as containers do. Only Linux reports this. */
+/**
+ * Describes the problem of a file that is mounted without its directory, as containers can do. Returns `undefined` for
+ * any other file. Only Linux reports this.
+ */
 export const mountedAlone = (path: string): string | undefined => {
   const mounts = orUndefined(() => readFileSync("/proc/self/mountinfo", "utf8")) ?? ""
   const point = escaped(orUndefined(() => realpathSync(path)) ?? path)

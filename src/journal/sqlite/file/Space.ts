@@ -100,7 +100,7 @@ class Ballast {
       const found = lstatSync(this.#file, { throwIfNoEntry: false })
       if (found !== undefined && (isWhole(found) || isUnfinished(this.#file, found))) rmSync(this.#file)
     } catch {
-      // A file that can't be deleted has reserved nothing.
+      // If the file can't be deleted, its space can't be used. The relay continues without it.
     }
   }
 }

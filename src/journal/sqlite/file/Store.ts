@@ -357,7 +357,7 @@ const watching = (path: string, mark: HighWaterMarkFile, index: WalIndex): (() =
 
 /** Detects that another program has written to the journal, as sqlite3's `.restore` does. */
 const watchingEnd = (db: DatabaseSync, path: string, identity: string): ((head: number) => void) => {
-  // SQLite changes it with commits of other connections, and with few other events.
+  // `data_version` changes when another connection commits, and rarely otherwise.
   const version = db.prepare("PRAGMA data_version")
   let known = version.get()?.data_version
   const isSame = (head: number) => meta(db, "identity") === identity && lastSequence(db) === head

@@ -96,7 +96,7 @@ export interface CheckReport {
   readonly deadLetters: number
   /** Sequences whose bytes differ from the written ones. */
   readonly damaged: ReadonlyArray<number>
-  /** Ranges of sequences whose rows are missing between others, both ends included. */
+  /** Gaps in the log: ranges of sequences without rows, both ends included. */
   readonly missing: ReadonlyArray<Range>
   /** Losses that the relay knows and has reported, for example events that a backup didn't have. */
   readonly lost: ReadonlyArray<Range>

@@ -87,7 +87,7 @@ interface FoundLanes {
   readonly wholeTo: number
 }
 
-/** The highest sequence assigned when the lanes were as SQLite reads them. */
+/** Returns the highest assigned sequence in the state of the file from which SQLite reads the lanes. */
 const headOf = (db: DatabaseSync): number =>
   tolerant(() => {
     const last = int(db.prepare("SELECT max(first + count - 1) AS last FROM log").get()?.last ?? 0)

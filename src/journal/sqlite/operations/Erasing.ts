@@ -1,7 +1,7 @@
 /**
  * Erases events in the tables, and in the free space of the file.
  *
- * SQLite itself overwrites the deleted rows, because `secure_delete` is on
+ * SQLite itself overwrites the old bytes of the rows, because `secure_delete` is on
  * meanwhile. It is off otherwise, because it makes each deletion write more. Earlier
  * copies are in the file's free space, which is overwritten afterwards.
  */
@@ -89,7 +89,7 @@ class ErasedRows {
     })
   }
 
-  /** Erases answers in the ends of the event, and of an event whose copy it is. */
+  /** Removes the answers from the outcomes of the event, and of the event that it is a copy of. */
   #answers(sequence: number): void {
     for (const { id, note } of this.#sql.ended.all(sequence)) {
       const erased = tolerant(() => erasedNote(JSON.parse(text(note))))

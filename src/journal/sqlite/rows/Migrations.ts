@@ -48,7 +48,7 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE INDEX dead_newest ON dead (sequence, lane)`,
     // The share of each webhook in the quarantine is counted at the start, without reading the records.
     `CREATE INDEX dead_size ON dead (lane, webhook, size)`,
-    // Pending events that the log was pruned of. "sinks" is the router's answer, which the record holds too.
+    // Pending events that are no longer in the log. "sinks" is the router's answer, which the record holds too.
     `CREATE TABLE owed (
       sequence INTEGER PRIMARY KEY, sinks TEXT NOT NULL, record BLOB NOT NULL, duplicate_key BLOB) STRICT`,
     `CREATE INDEX owed_sinks ON owed (sequence, sinks)`,

@@ -1,5 +1,5 @@
 /**
- * Pending events that the log was pruned of. Each has a row in the table `owed` until the last of its lanes has
+ * Pending events that are no longer in the log. Each has a row in the table `owed` until the last of its lanes has
  * settled it.
  *
  * So a lane that lags keeps only its own events on disk, not all events after them. They are all older than the

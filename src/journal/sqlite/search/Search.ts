@@ -101,7 +101,7 @@ export class DeliveryStatuses {
     return rows.sort((a, b) => int(a.id) - int(b.id)).map(endedOf)
   }
 
-  /** Returns the record of a pending event, retry or dead letter. The log may have been pruned of it. */
+  /** Returns the record of a pending event, retry or dead letter. The log may no longer have it. */
   record(sequence: number): unknown {
     const { pending, retryRecord, deadRecord } = this.#sql
     return (pending.get(sequence) ?? retryRecord.get(sequence) ?? deadRecord.get(sequence))?.record

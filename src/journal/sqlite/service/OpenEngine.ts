@@ -93,7 +93,7 @@ export const keepRoom = Effect.fnUntraced(function* (
   engine.space.onTight = () => tight.openUnsafe()
   const written = Latch.makeUnsafe(false)
   engine.onWrite = () => written.openUnsafe()
-  /** The engine's writes that the worker knows of. */
+  /** The value of `engine.writes` when the worker was last notified. */
   let known = 0
   engine.space.onFull = () => {
     try {

@@ -56,7 +56,7 @@ const seconds = ({ at, since }: Steps, index: number): number =>
 export const rates = (steps: Steps, counts: ReadonlyArray<number>): ReadonlyArray<number> =>
   counts.map((count, index) => count / seconds(steps, index))
 
-/** Returns the next larger number of the series 1, 2, 5, 10, …. */
+/** Returns the smallest number of the series 1, 2, 5, 10, … that is not below the value. */
 const ceiling = (value: number): number => {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 0.1)))
   return power * ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10)

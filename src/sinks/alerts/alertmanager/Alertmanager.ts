@@ -102,7 +102,7 @@ const meaning: Meaning = (status) => {
     : undefined
 }
 
-/** Reports whether a text is filled in only with the given fields. */
+/** Reports whether all placeholders of a text are among the given names. */
 const isMadeOf = (text: string, names: ReadonlyArray<string>): boolean =>
   Template.names(text).every((name) => names.includes(name))
 
