@@ -65,7 +65,7 @@ const read = (pem: string): Result.Result<ReadonlyArray<X509Certificate>, Proble
   const found = pem.match(blocks) ?? []
   if (found.length === 0 && isPrivateKey(pem)) {
     return Result.fail({
-      message: "this is a private key, and no certificate",
+      message: "this is a private key, not a certificate",
       hint: 'the key belongs to "key": are the two names swapped?',
     })
   }

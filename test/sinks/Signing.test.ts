@@ -20,7 +20,7 @@ const hmac = (key: string, text: string) => createHmac("sha256", key).update(tex
 const standard = (fill: number, length = 24) => `whsec_${Buffer.alloc(length, fill).toString("base64")}`
 
 describe("a signature of the relay's own", () => {
-  test("is the sender's by default", () => {
+  test("uses the sender's scheme by default", () => {
     const headers = signed({ secret: "one" }, "{}")
     expect(Object.keys(headers)).toEqual(["x-relay-signature"])
     const secrets = [{ name: "ours", hmac: hmacSha256("one") }]

@@ -248,7 +248,7 @@ const senderRules = (webhook: Fields, at: Path): ReadonlyArray<Finding> => {
 
 const socketRules = ({ socket, tls }: Fields, { unix }: Address): ReadonlyArray<Finding> => {
   if (unix === undefined) {
-    return socket === undefined ? [] : [error(["socket"], '"listen" is no Unix socket', "remove one of them")]
+    return socket === undefined ? [] : [error(["socket"], '"listen" is not a Unix socket', "remove one of them")]
   }
   return tls === undefined
     ? []

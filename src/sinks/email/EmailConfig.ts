@@ -53,7 +53,7 @@ export const EmailConfig = Schema.Struct({
     examples: [example],
   }),
   security: oneOf(
-    "`starttls`: TLS starts before anything else is sent, usual at port 587. `tls`: TLS from the first byte, usual at 465. `none`: no TLS",
+    "`starttls`: TLS starts before the login and the mail, usual at port 587. `tls`: TLS from the first byte, usual at 465. `none`: no TLS",
     ["starttls", "tls", "none"],
     "starttls",
   ),

@@ -87,7 +87,7 @@ suiteUnless(lacking, "certificates of a config", () => {
     ["is something else", { certificate: "c.json", key: "good.key" }, "certificate", /not a certificate in PEM/],
     ["is DER", { certificate: "der.pem", key: "good.key" }, "certificate", /not a certificate in PEM/],
     ["is damaged", { certificate: "damaged.pem", key: "good.key" }, "certificate", /certificate is damaged/],
-    ["is the key", { certificate: "good.key", key: "good.key" }, "certificate", /a private key, and no certificate/],
+    ["is the key", { certificate: "good.key", key: "good.key" }, "certificate", /a private key, not a certificate/],
     ["has expired", { certificate: "old+new.pem", key: "old.key" }, "certificate", /has expired, at 20/],
     [
       "has no key",

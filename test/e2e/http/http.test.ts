@@ -453,7 +453,7 @@ describe("a connection that is not as it should be", () => {
     },
   )
 
-  test("an unsigned request's content is in no answer and not in the log", async () => {
+  test("a refused request's content is in no answer and not in the log", async () => {
     const canary = "canary-3141592653"
     const answers = [
       await post(canary, { "x-service-signature": canary }),
