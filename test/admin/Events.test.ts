@@ -24,7 +24,7 @@ const sinks = ["lake", "audit"].map((name) => ({
   ...sink,
   name,
   type: name === "lake" ? "file" : "unknown",
-  config: { path: `${name}.ndjson` },
+  config: { path: `${name}.ndjson`, format: "raw" },
 })) as RelayConfig["sinks"]
 const route = { except: [], where: {} }
 const config = {
