@@ -24,12 +24,13 @@
  * database lost, and no relay names others. At the sink that keeps an order the
  * events of a key come in the order in which they were acknowledged. An event that
  * was sent once is not answered as a duplicate. Over a stream no attempt starts,
- * and no append is stored, after a later epoch has started. No event is refused
+ * and no append is stored, after a later epoch of the same history has started. No event is refused
  * because the journal were full, or because of the text of another event. A relay
  * whose append the database refused says at once that it isn't ready, unless the
  * event's own text was the reason.
  */
 import { Clock, Duration, Effect, Logger } from "effect"
+import { lease } from "../../../../src/journal/postgres/fleet/Membership.ts"
 import { makePostgres } from "../../../parts/Postgres.ts"
 import { Draw } from "../../simulation/Draw.ts"
 import { type Loss, Losses, more } from "./Losses.ts"
@@ -283,7 +284,11 @@ class Play {
     const [shard] = this.shards
     if (shard === undefined || this.#losses % 2 === 1 || !this.#restoring.chance(restoresAtStep)) return
     this.restores += 1
-    await this.#lose(shard, this.#restoring.int(3_000, 8_000), () => shard.goBack())
+    await this.#lose(shard, this.#restoring.int(3_000, 8_000), () => {
+      this.sinks.forgetEpochs()
+      this.time.after(lease, () => this.sinks.epochsCount())
+      return shard.goBack()
+    })
   }
 
   /**

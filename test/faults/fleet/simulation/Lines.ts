@@ -62,7 +62,7 @@ export const mutants = mutantsOf({
       postgres("lanes/StreamState"),
       "return !this.isLost && this.owner.isAlive() && this.owner.askedAt() >= this.notBefore",
       "return true",
-      5,
+      7001,
     ],
     "events of a sink with an order go to the shared stream": [
       postgres("append/StreamWriter"),

@@ -45,11 +45,25 @@ export class Sinks {
   }
   /** By database and stream, the newest epoch under which an attempt has begun. */
   readonly #epochs = new Map<string, number>()
+  #comparesEpochs = true
   /** By key, the number of the newest event that came to the ordered sink. */
   readonly #newest = new Map<string, number>()
 
   constructor(options: SinksOptions) {
     this.#options = options
+  }
+
+  /**
+   * Call it when a database goes back on one timeline. Epochs that began since are in no history that goes on, but
+   * their relays may begin attempts under them until they notice. Until `epochsCount`, no epochs are compared.
+   */
+  forgetEpochs(): void {
+    this.#epochs.clear()
+    this.#comparesEpochs = false
+  }
+
+  epochsCount(): void {
+    this.#comparesEpochs = true
   }
 
   /** How often an event came to a sink, whatever its name was then. */
@@ -110,7 +124,7 @@ export class Sinks {
 
   #began({ relay, machine, place, streams }: Sender, entries: ReadonlyArray<Entry>): void {
     // That server knows of no later epoch.
-    if (machine.isLeftBehind) return
+    if (machine.isLeftBehind || !this.#comparesEpochs) return
     for (const { sequence } of entries) {
       const id = streamOf(sequence)
       const epoch = streams().find((stream) => stream.id === id)?.epoch
