@@ -98,6 +98,7 @@ export const asynchronous: Line = {
         relays.speedUp()
       })
       await relays.settled()
+      await relays.findElsewhere()
       told = await named(relays)
       lost = relays.missing.length
       if (lost === lostBefore) broken.push(`round ${round}: nothing was lost: this has shown nothing`)
@@ -149,6 +150,7 @@ export const promoted: Line = {
         await Bun.sleep(3_000)
       })
       await relays.settled()
+      await relays.findElsewhere()
       const missing = relays.missing
       const late = missing.filter((number) => !accepted.has(number))
       after += late.length

@@ -165,7 +165,7 @@ export class Relays {
     return [...names.flatMap((name) => this.missingOf(name)), ...inOrder]
   }
 
-  /** Asks which of the events that were sent in order the journal does not have: a former primary accepted them. */
+  /** Asks which of the events that were sent in order the journal does not have: only a former primary had them. */
   async findElsewhere(): Promise<void> {
     for (const number of this.#cameInOrder) {
       const { kept } = JSON.parse(await this.subject("b").ask(`/api/v1/events/evt_${number}`)) as EventReports
