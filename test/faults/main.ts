@@ -57,7 +57,7 @@ for (const line of lines.filter(({ name }) => wanted(name))) {
   const outcome = await line
     .run({ long: flags.long, seed, ...(flags.binary === undefined ? {} : { binary: flags.binary }) })
     .catch((error: unknown): Outcome => {
-      // The stack of a tagged error has no message, and a cause says more than what it caused.
+      // The stack of a tagged error has no message, and the cause says more than the error around it.
       const broken = [`the line itself broke: ${Bun.inspect(error)}`]
       return { rounds: 0, acknowledged: 0, lost: 0, duplicates: 0, broken }
     })

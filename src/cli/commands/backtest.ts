@@ -1,6 +1,6 @@
 /**
- * `relay backtest`: shows what a new config would have done with the events that the journal keeps, compared with the
- * running config.
+ * `relay backtest`: runs a new config over the events that the journal keeps, and shows how its deliveries differ
+ * from those of the running config.
  *
  * **Guarantee.** It only reads. It sends nothing, stores nothing, and asks nothing of the running relay. After each
  * page it rests for as long as the page took, so that it takes at most half of a processor, at the lowest priority.

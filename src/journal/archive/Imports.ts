@@ -35,7 +35,7 @@ export const chooseImports = (
   isReceived: (one: UndeliveredEvent) => boolean,
 ): {
   readonly chosen: ReadonlyArray<ChosenImport>
-  /** By sequence, the lanes for which an event now counts as imported. */
+  /** By sequence, the lanes that now count an event as imported. */
   readonly lanesOf: ReadonlyMap<number, ReadonlySet<string>>
   /** The number of events that the journal has already, counted once per lane. */
   readonly known: number

@@ -137,7 +137,7 @@ export interface SessionOptions {
 
 export interface Destination {
   readonly exchange: string
-  /** Whether the broker returns a message for which no queue is bound. */
+  /** Whether the broker returns a message that no queue is bound for. */
   readonly mandatory: boolean
 }
 

@@ -180,7 +180,7 @@ describe("producing", () => {
         [1n, 0, "b"],
         [1n, 1, "c"],
         [1n, 1, "d"],
-        // What may have been written keeps its identity, and what was refused has another.
+        // A record that may have been written keeps its identity; a refused record gets another.
         [1n, 1, "c"],
         [2n, 0, "d"],
         [2n, 0, "e"],

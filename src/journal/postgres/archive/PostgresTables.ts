@@ -195,7 +195,7 @@ const lettersOf = Effect.fnUntraced(function* (db: Database, keys: ReadonlyArray
   return { done: unread === undefined ? keys.length : unread.place - 1, letters }
 })
 
-/** Returns the deliveries that the database has seen. Sends no query if there are no deliveries. */
+/** Returns the deliveries that the database has seen. An empty list costs no query. */
 const receivedOf = Effect.fnUntraced(function* <A extends Pick<Reappended, "event">>(
   db: Database,
   entries: ReadonlyArray<A>,
