@@ -223,7 +223,7 @@ const network = (kind: AwsKind) => {
   return {
     a: Wires.forgets(quick, fake(kind), severalConnections),
     b: [...Wires.moves(on, moto, /can't be reached/), movesOn(kind)],
-    e: Wires.answersLate(quick, fake(kind), /no answer within 1s/, {
+    e: Wires.answersLate(quick, fake(kind), /no answer within 3s/, {
       copies: 30,
       because: "each attempt is stored, until the service answers in time",
     }),

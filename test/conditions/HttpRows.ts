@@ -132,6 +132,7 @@ export const late = (kind: Kind, time = 1_500, more: More = {}): ReadonlyArray<S
     },
     {
       says: kind.says?.late ?? /waiting: .*no answer within 1s/,
+      delivery: { timeout: "1 second" },
       ...more,
       bound: { copies: 30, because: "each attempt is taken, until an answer comes in time" },
     },

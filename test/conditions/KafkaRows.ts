@@ -111,7 +111,7 @@ const topicOf =
         client,
         brokers: [address],
         topic,
-        requestTimeout: "1 second",
+        requestTimeout: "3 seconds",
         ...(ca !== undefined && { tls: { ca } }),
         ...keys,
       }),
@@ -161,7 +161,7 @@ const withQuorum =
     const at = first?.address ?? ""
     const topic = await makeTopic(at, 1, {}, 3)
     return {
-      sink: { type: "kafka", client, brokers, topic, requestTimeout: "1 second" },
+      sink: { type: "kafka", client, brokers, topic, requestTimeout: "3 seconds" },
       breaks: () => Promise.all(others.map(({ kill }) => kill())),
       heals: async () => {
         await Promise.all(others.map(({ start }) => start()))
@@ -234,7 +234,7 @@ const network = (client: Client) => {
     e: Wires.answersLate(
       on,
       topic,
-      /no answer within 1s|does not answer/,
+      /no answer within 3s|does not answer/,
       client === "kafkajs" ? { copies: 10, because: "this client sends again once by itself" } : undefined,
     ),
     k: [

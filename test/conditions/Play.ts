@@ -21,7 +21,7 @@ export const batch = 5
 const retry = { initial: 100, max: 300 }
 /** The delivery settings of the relay, unless a scenario has others. */
 export const delivery = {
-  timeout: "1 second",
+  timeout: "3 seconds",
   retry: { initial: `${retry.initial} millis`, max: `${retry.max} millis` },
   pauseAfter: 3,
 }

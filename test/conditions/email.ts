@@ -252,7 +252,7 @@ export const column: Column = {
         { says: /waiting: .*does not take the mail now \(450 4\.2\.1; it says "Mailbox temporarily disabled"\)/ },
       ),
     ],
-    e: Wires.answersLate(on, make, /waiting: no answer within 1s/),
+    e: Wires.answersLate(on, make, /waiting: no answer within 3s/),
     f: [partly],
     g: [
       refuses(
@@ -290,7 +290,7 @@ export const column: Column = {
     ],
     h: [
       agrees,
-      ...Wires.answersHttp(on, make, /no answer within 1s|does not answer/),
+      ...Wires.answersHttp(on, make, /no answer within 3s|does not answer/),
       refuses(
         "a full mailbox is refused for good, and has room again; the mail is retried",
         { data: all(552, "5.2.2 The recipient's mailbox is over quota") },

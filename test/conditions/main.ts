@@ -98,6 +98,8 @@ for (const column of columns.keys()) {
 console.log("\nA number: scenarios that hold. X: one fails. -: can't happen. ?: missing.")
 for (const row of rowNames) console.log(`${row}. ${rows[row]}`)
 const failed = results.filter(({ broken }) => broken.length > 0)
-for (const { name, scenario } of failed) console.log(`FAILED: ${name}: ${scenario.what}`)
+for (const { name, scenario, broken } of failed) {
+  console.log([`FAILED: ${name}: ${scenario.what}`, ...broken].join("\n    "))
+}
 console.log(failed.length === 0 ? "\nall conditions hold" : `\n${failed.length} of ${results.length} failed`)
 process.exit(failed.length > 0 ? 1 : 0)

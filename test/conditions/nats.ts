@@ -234,7 +234,7 @@ export const column: Column = {
         says: /misconfigured: .*no stream takes this subject/,
       }),
     ],
-    e: Wires.answersLate(on, stream(), /no answer within 1s/),
+    e: Wires.answersLate(on, stream(), /no answer within 3s/),
     f: [
       on("the stream refuses one message of a batch until it has room for its subject; the others are sent once", {
         start: Wires.byProxy(
@@ -281,7 +281,7 @@ export const column: Column = {
     ],
     h: [
       // It waits for a request, as the relay waits for the server's greeting.
-      ...Wires.answersHttp(on, stream(), /waiting: no answer within 1s/),
+      ...Wires.answersHttp(on, stream(), /waiting: (no answer within 3s|NATS .* does not answer)/),
       on("another program answers on the subject in the stream's place", {
         start: Wires.byProxy(
           async () => {

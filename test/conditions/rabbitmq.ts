@@ -62,7 +62,7 @@ const at =
         url.host = address
         if (ca !== undefined) url.protocol = "amqps:"
         const tls = ca === undefined ? {} : { tls: { ca } }
-        return { type: "rabbitmq", url: url.href, requestTimeout: "1 second", ...tls, ...keys(queue) }
+        return { type: "rabbitmq", url: url.href, requestTimeout: "3 seconds", ...tls, ...keys(queue) }
       },
       arrived: arrivedAt(rabbit, queue),
     }
