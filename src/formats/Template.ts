@@ -115,6 +115,9 @@ const placeholder = /\{\{([^{}]*)\}\}/g
 /** Whether a text has placeholders. */
 export const hasPlaceholder = (text: string): boolean => text.includes("{{")
 
+/** Whether a text is the same for all events. An expression may read the event. */
+export const isConstant = (text: Text): text is string => typeof text === "string" && !hasPlaceholder(text)
+
 /** A text with each placeholder replaced by a word, to check the rest. */
 export const withoutPlaceholders = (text: string, word = "x"): string => text.replaceAll(placeholder, word)
 

@@ -7,9 +7,12 @@ import {
   flag,
   headerName,
   oneOf,
+  orExpression,
+  Shape,
   template,
 } from "../../config/schema/Keys.ts"
 import type { OtherNames } from "../../config/schema/Traits.ts"
+import type * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
 import type { Action } from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
@@ -22,6 +25,13 @@ import { url } from "./HttpUrl.ts"
 /** Headers that frame a request: fetch sets them, and other values would break the connection. */
 const framing = ["connection", "content-length", "transfer-encoding", "upgrade"]
 
+/** A template, which may hold a credential, or an expression. */
+type HeaderValue = Redacted.Redacted<string> | Jmespath.Shape
+
+/** A header's value as a text for `Template.compile`. */
+export const headerText = (value: HeaderValue): Template.Text =>
+  Redacted.isRedacted(value) ? Redacted.value(value) : value
+
 /** The keys that depend on each other. */
 interface Whole {
   readonly format: string
@@ -32,7 +42,7 @@ interface Whole {
   readonly mode?: string
   readonly batch?: unknown
   readonly url: Redacted.Redacted<string>
-  readonly headers: Readonly<Record<string, Redacted.Redacted<string>>>
+  readonly headers: Readonly<Record<string, HeaderValue>>
   readonly oauth?: OAuthConfig
 }
 
@@ -47,7 +57,7 @@ const batchProblem = (config: Whole): Schema.FilterIssue | undefined => {
     const issue = 'a "batch" needs "format": "json" or "ndjson", or "cloudevents" with "mode": "batched"'
     return { path: ["batch"], issue }
   }
-  const isFilled = (text: Redacted.Redacted<string>) => Template.hasPlaceholder(Redacted.value(text))
+  const isFilled = (value: HeaderValue) => !Template.isConstant(headerText(value))
   const issue = "a batch holds several events, so nothing here can be filled in from one of them"
   if (isFilled(config.url)) return { path: ["url"], issue }
   const header = Object.entries(config.headers).find(([, value]) => isFilled(value))
@@ -127,15 +137,19 @@ export const HttpConfig = Schema.Struct({
   method: oneOf("The request's method", methods, "POST"),
   headers: Schema.Record(
     Schema.String,
-    Schema.RedactedFromValue(
-      // Not escaped, unlike a placeholder's value: a credential must be sent as it is.
-      Schema.String.annotate({ template: true, ofAlert: true, shown: false }).check(
-        Schema.isPattern(/^[\x20-\x7e]*$/, { message: "a header holds visible ASCII only, and no line break" }),
+    Schema.Union([
+      Schema.RedactedFromValue(
+        // Not escaped, unlike a placeholder's value: a credential must be sent as it is.
+        Schema.String.annotate({ shown: false }).check(
+          Schema.isPattern(/^[\x20-\x7e]*$/, { message: "a header holds visible ASCII only, and no line break" }),
+        ),
       ),
-    ),
+      Shape,
+    ]).annotate({ ...orExpression, shown: false, ofAlert: true }),
   )
     .annotate({
-      description: "Headers in addition to the relay's own; values may hold placeholders and are never shown",
+      description:
+        "Headers in addition to the relay's own; values are templates or expressions, and templates are never shown",
       headerNames: true,
     })
     .check(

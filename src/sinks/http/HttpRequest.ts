@@ -17,7 +17,7 @@ import type { Entries } from "../Rendered.ts"
 import { previewed, signer } from "../Signing.ts"
 import { type Failures, isFinal, masked, type Preview, passed, type Sink, type SinkError } from "../Sink.ts"
 import type * as HttpAnswer from "./HttpAnswer.ts"
-import { type HttpConfig, isBatched, ofAction } from "./HttpConfig.ts"
+import { type HttpConfig, headerText, isBatched, ofAction } from "./HttpConfig.ts"
 
 // Several events in one request: an array of CloudEvents or of the signed bodies, or one body per line. **Guarantee.**
 // If the receiver refuses a batch, its halves are sent, the first one first. Each half is a new request with its own
@@ -178,9 +178,9 @@ const encoder = (config: HttpConfig, payload: Payload): Encoder => {
   const given: HeaderFields = {}
   const rendered: Array<readonly [name: string, value: Template.Template]> = []
   for (const [name, value] of Object.entries(config.headers)) {
-    const text = Redacted.value(value)
-    if (Template.hasPlaceholder(text)) rendered.push([name.toLowerCase(), Template.compile(text, "header")])
-    else given[name.toLowerCase()] = text
+    const text = headerText(value)
+    if (Template.isConstant(text)) given[name.toLowerCase()] = text
+    else rendered.push([name.toLowerCase(), Template.compile(text, "header", `headers.${name}`)])
   }
   return (batch) => {
     const { entry, entries, alert, now } = batch

@@ -51,6 +51,9 @@ export const http: Theme = {
       /"url": "[^"]*"/,
       '"url": §"https://example.com/{{id}}"',
     ),
+    "a batch with an expression as a header": sink(
+      '"format": "ndjson", "headers": { "x-account": §{ "jmespath": "id" } }',
+    ),
     "a batch with a header of one event's": sink('"format": "ndjson", "headers": { "x-account": §"{{account_id}}" }'),
     "answers kept, in words": sink('"keepAnswers": §"no"'),
     "a certificate and a key that don't belong together": { config: tls('"cert.pem"', '§"another.pem"'), files },

@@ -1,6 +1,7 @@
 /** What an HTTP sink would send, shown without sending: the same as what it sends, but for its secrets. */
 import { describe, expect, test } from "bun:test"
 import { Schema } from "effect"
+import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { it } from "../../lib/effect.ts"
@@ -27,6 +28,14 @@ describe("a preview", () => {
         "x-relay-signature": "***",
       },
       body: object,
+    })
+  })
+
+  it.live("shows a header made by an expression, with line breaks escaped, and masks a template", function* () {
+    yield* Jmespath.load
+    const headers = { "X-Id": "{{id}}", "x-shape": { jmespath: 'join(`"\\n"`, [$type, id])' } }
+    expect(preview("http", { ...http, headers })).toMatchObject({
+      headers: { "x-id": "***", "x-shape": "appointment.created%0Aevt_1" },
     })
   })
 
