@@ -224,6 +224,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
       if (!nothing) {
         const flag = label === "Received before" ? "--until" : "--ended-until"
         await page.getByRole("dialog").getByText(`${flag} 2099-01-01T00:00:00`).waitFor()
+        await page.getByRole("dialog").getByText("Replay 2 dead letters?").waitFor()
         await button("Cancel").click()
       }
       await page.getByLabel(label).fill("")

@@ -77,8 +77,6 @@ const DeadLetterTable = ({
 }
 
 const limit = 100
-/** The maximum number of dead letters that are counted before a change, if the list is filtered by type or time. */
-const counted = 1_000
 
 /** The list shows dead letters of one sink or of all sinks. */
 const countOf = ({ lanes }: Status, sink: string): number =>
@@ -91,18 +89,16 @@ const filterOf = ({ sink = "", type = "", ...query }: Readonly<Record<string, st
   ...timesOf(query),
 })
 
-/** The current number of dead letters. With a filter by type or time, they are counted. */
-const amountOf = async (selection: Selection): Promise<number | string> => {
+/**
+ * The number of dead letters that a change concerns. With a filter by type or time, they are counted. A replay leaves out
+ * erased events and those that no route takes.
+ */
+const amountOf = async (selection: Selection, what: "replay" | "drop"): Promise<number> => {
   if ("ids" in selection) return selection.ids.length
   const { sink = "", types: [type] = [], ...times } = selection
   if (type === undefined && Object.keys(times).length === 0) return countOf(await admin.status(), sink)
-  const { length } = await admin.deadLetters({
-    ...times,
-    sink,
-    ...(type !== undefined && { types: type }),
-    limit: counted,
-  })
-  return length === counted ? `${number(counted)} or more` : length
+  const { count, erased, stayed } = await admin.previewDeadLetters(selection)
+  return what === "replay" ? count : stayed.reduce((sum, { count }) => sum + count, count + erased)
 }
 
 export const DeadLetterList = ({ status }: { readonly status: Status }) => {
@@ -126,9 +122,9 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   const selection: Selection = first === undefined ? filter : { ids: [first, ...rest] }
   const isFiltered = Object.keys(filter).length > 0
   const latest = useLatest(question)
-  const ask = (confirm: typeof confirmReplay, what: string) => () =>
+  const ask = (confirm: typeof confirmReplay, what: "replay" | "drop") => () =>
     latest(
-      amountOf(selection),
+      amountOf(selection, what),
       (amount) => confirm(selection, amount, relayCommand("dlq", what, ...letterWords(selection))),
       (problem) => say(problem, true),
     )

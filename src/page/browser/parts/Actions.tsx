@@ -175,10 +175,9 @@ const changed = (text: string): string => {
 }
 
 /** `amount` is the number of dead letters, or a text if the number is not known exactly. */
-export const confirmReplay = (selection: Selection, amount: number | string, command: string): void => {
-  const many = typeof amount === "number" ? count(amount, "dead letter") : `${amount} dead letters`
+export const confirmReplay = (selection: Selection, amount: number, command: string): void => {
   confirm({
-    title: `Replay ${many}?`,
+    title: `Replay ${count(amount, "dead letter")}?`,
     what: (
       <p>
         {amount === 1 ? "It is" : "They are"} sent to {amount === 1 ? "its sink" : "their sinks"} again; what is in
@@ -197,10 +196,9 @@ export const confirmReplay = (selection: Selection, amount: number | string, com
   })
 }
 
-export const confirmDrop = (selection: Selection, amount: number | string, command: string): void => {
-  const many = typeof amount === "number" ? count(amount, "dead letter") : `${amount} dead letters`
+export const confirmDrop = (selection: Selection, amount: number, command: string): void => {
   confirm({
-    title: `Delete ${many}?`,
+    title: `Delete ${count(amount, "dead letter")}?`,
     what: <p>Their events will not be delivered. This can’t be undone.</p>,
     command,
     yes: "Delete",
