@@ -148,8 +148,12 @@ export const sentHeaders = (config: HeaderConfig, { values, raw, cloudEvent }: B
 
 const placeholder = /\{\{\s*(type|resource)\s*\}\}/g
 
-/** Returns the topics or subjects of events of these types, or none if the template needs more than the type. */
-export const possibleValues = (template: string, types: ReadonlyArray<string> = eventTypes): ReadonlyArray<string> => {
+/** Returns the topics or subjects of events of these types, or none if the text needs more than the type. */
+export const possibleValues = (
+  template: Template.Text,
+  types: ReadonlyArray<string> = eventTypes,
+): ReadonlyArray<string> => {
+  if (typeof template !== "string") return []
   const nameOf = (type: string) => template.replace(placeholder, (_, key) => (key === "type" ? type : resource(type)))
   return template.replace(placeholder, "").includes("{{") ? [] : [...new Set(types.map(nameOf))]
 }

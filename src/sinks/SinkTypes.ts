@@ -6,6 +6,7 @@
 import { Record, Redacted } from "effect"
 import { fields } from "../config/Fields.ts"
 import { partOf, traitOf, written } from "../config/schema/Traits.ts"
+import * as Jmespath from "../formats/jmespath/Jmespath.ts"
 import { type AnySinkType, masked } from "./Sink.ts"
 import * as sinks from "./Sinks.ts"
 
@@ -35,10 +36,11 @@ export const sendsAlerts = (type: string): boolean => {
   return messages !== undefined && messages.composes === undefined
 }
 
-/** If a URL may hold a secret, only its scheme and host are shown. */
+/** Of an expression, its text. If a URL may hold a secret, only its scheme and host are shown. */
 const textOf = (value: unknown): string => {
   if (Array.isArray(value)) return value.map(textOf).join(", ")
   if (typeof value === "string") return value
+  if (Jmespath.isShape(value)) return value.jmespath
   const url = Redacted.isRedacted(value) ? String(Redacted.value(value)) : ""
   if (!URL.canParse(url)) return ""
   const { protocol, host } = new URL(url)

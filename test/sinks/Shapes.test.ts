@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { Effect, Schema, type Scope } from "effect"
 import { File, FileConfig } from "../../src/sinks/file/File.ts"
 import type { Sink, SinkError } from "../../src/sinks/Sink.ts"
+import { targetOf } from "../../src/sinks/SinkTypes.ts"
 import { directory } from "../lib/directory.ts"
 import { it } from "../lib/effect.ts"
 import { awsServer } from "./aws/awsServer.ts"
@@ -162,6 +163,19 @@ describe("the attributes of a message of SNS or SQS", () => {
           /not a name of an attribute/,
         )
       }
+    })
+  }
+})
+
+describe("the place of a message", () => {
+  const expression = { jmespath: "join('/', ['scheduling', data.object.id])" }
+  for (const [type, required, place] of [
+    ["kafka", { brokers: ["b:9092"] }, "topic"],
+    ["nats", { servers: ["n:4222"] }, "subject"],
+  ] as const) {
+    test(`may be made by an expression, with ${type}; characters that a ${place} can't have are replaced`, () => {
+      expect(preview(type, { ...required, [place]: expression })).toMatchObject({ [place]: "scheduling_apt_1" })
+      expect(targetOf(type, { ...required, [place]: expression })).toMatch(/^join\(.+\) at ./)
     })
   }
 })

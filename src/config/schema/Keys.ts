@@ -64,7 +64,8 @@ const shapeable = Schema.Union([Text, Shape])
 export const orExpression = { template: true, shown: true, expected: 'text, or { "jmespath": "…" }' }
 
 /** {@link shapeable} with its description. */
-export const textOrShape = (description: string) => shapeable.annotate({ description, ...orExpression })
+export const textOrShape = (description: string, more: More = {}) =>
+  shapeable.annotate({ description, ...orExpression, ...more })
 
 /** A text with a default. */
 export const textOr = (description: string, value: string, more: More = {}) =>

@@ -89,7 +89,7 @@ type Encoded = Omit<KafkaRecord, "partition">
 
 /** Returns a function that makes records. That function throws if a template throws. `now` is as for `sentHeaders`. */
 export const encoder = (config: KafkaConfig, now?: () => number): ((entry: Entry) => Encoded) => {
-  const topic = Template.compile(config.topic, "topic")
+  const topic = Template.compile(config.topic, "topic", "topic")
   const key = Template.compile(config.key, "key")
   const body = bodyOf(config)
   const tombstones = config.tombstone.map(Pattern.make)
@@ -385,10 +385,12 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const client = yield* loadClient(config.client, options)
   const topics = topicsOf(client, config.createTopics)
   const brokers = config.brokers.join(", ")
-  const isTemplated = Template.hasPlaceholder(config.topic)
+  /** The topic of all events, if there is one. */
+  const only = Template.isConstant(config.topic) ? config.topic : undefined
+  const isTemplated = only === undefined
 
   const whyRefused = options.sasl?.mechanism === "OAUTHBEARER" ? options.sasl.whyRefused : undefined
-  const place = { brokers, topic: isTemplated ? "" : config.topic, isTemplated, bytes: 0, isKeyless: false, whyRefused }
+  const place = { brokers, topic: only ?? "", isTemplated, bytes: 0, isKeyless: false, whyRefused }
   const fault = (error: KafkaError, more: Partial<KafkaErrors.Place> = {}): SinkError =>
     KafkaErrors.sinkErrorOf(error, { ...place, ...more })
   const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, SinkError> =>
@@ -415,8 +417,9 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     return wait > 0 ? Effect.delay(sending, wait) : sending
   }
 
-  const checked = Effect.catchIf(topics.check(config.topic), topics.willBeMade, () => Effect.void)
-  const check = within(isTemplated ? Effect.asVoid(client.brokers) : Effect.andThen(client.brokers, checked))
+  const checked =
+    only === undefined ? Effect.void : Effect.catchIf(topics.check(only), topics.willBeMade, () => Effect.void)
+  const check = within(Effect.andThen(client.brokers, checked))
 
   const cluster: Cluster = {
     client,
@@ -430,7 +433,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     aboutBroker: (error, broker) => fault(error, { brokers: broker, topic: "", isTemplated: false }).message,
     aboutTopic: (error, topic) => fault(error, { topic }).message,
   }
-  const names = (types: Limits["eventTypes"]) => (isTemplated ? possibleValues(config.topic, types) : [config.topic])
+  const names = (types: Limits["eventTypes"]) => (only === undefined ? possibleValues(config.topic, types) : [only])
   const advise = ({ maxBody, eventTypes }: Limits) =>
     Effect.all([adviceOnBrokers(cluster), adviceOnTopics(cluster, config, names(eventTypes), maxBody)], {
       concurrency: "unbounded",

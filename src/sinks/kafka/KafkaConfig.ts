@@ -2,7 +2,7 @@
 import { Duration, Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { batch, body, bodyProblem, countOr, eventPatterns, flag, oneOf, template } from "../../config/schema/Keys.ts"
+import { batch, body, bodyProblem, countOr, eventPatterns, flag, oneOf, textOrShape } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
@@ -15,7 +15,8 @@ import { SaslConfig } from "./KafkaLogin.ts"
 export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)
 
 /** Reports why no topic of this template can have a legal name. Text that an event fills in is made legal. */
-const topicProblem = (topic: string): string | undefined => {
+const topicProblem = (topic: Template.Text): string | undefined => {
+  if (typeof topic !== "string") return undefined
   const fixed = Template.withoutPlaceholders(topic)
   if (Template.problem(topic) !== undefined || isTopicName(fixed)) return undefined
   return fixed.length > 249
@@ -42,7 +43,7 @@ export const KafkaConfig = Schema.Struct({
       shown: true,
     })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("relay"))),
-  topic: template("The topic; may hold placeholders", {
+  topic: textOrShape("The topic: a template or an expression", {
     examples: ["events", "scheduling.{{resource}}"],
     target: "place",
   }).check(Schema.makeFilter(topicProblem)),

@@ -117,11 +117,13 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
   const { auth, inboxPrefix, tlsFirst } = config
   const use = yield* Connections.shared(open({ servers: config.servers, tls, tlsFirst, auth, inboxPrefix }))
   const servers = config.servers.join(", ")
-  const isTemplated = Template.hasPlaceholder(config.subject)
+  /** The subject of all events, if there is one. */
+  const only = Template.isConstant(config.subject) ? config.subject : undefined
+  const isTemplated = only === undefined
   const clock = yield* Clock.Clock
   const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
 
-  const fault = (error: NatsError, subject = isTemplated ? "" : config.subject, bytes = 0): SinkError =>
+  const fault = (error: NatsError, subject = only ?? "", bytes = 0): SinkError =>
     NatsErrors.sinkErrorOf(error, { servers, subject, isTemplated, bytes })
   const ofMessage = (error: NatsError, message: Message) => fault(error, message.subject, sizeOf(message))
 
@@ -145,11 +147,11 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
   }
 
   const check = use((connection) =>
-    isTemplated ? connection.ping : Effect.asVoid(streamOf(connection, config.subject)),
+    only === undefined ? connection.ping : Effect.asVoid(streamOf(connection, only)),
   ).pipe(Effect.mapError((error) => fault(error)))
 
   const advise = ({ maxBody, eventTypes }: Limits) => {
-    const subjects = isTemplated ? possibleValues(config.subject, eventTypes) : [config.subject]
+    const subjects = only === undefined ? possibleValues(config.subject, eventTypes) : [only]
     const about = { servers, subjects, fault: (error: NatsError, subject: string) => fault(error, subject) }
     return Effect.mapError(
       use((connection) => adviceOn(connection, about, maxBody)),

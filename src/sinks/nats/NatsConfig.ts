@@ -2,7 +2,7 @@
 import { Effect, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
-import { body, bodyProblem, flag, secret, template, text } from "../../config/schema/Keys.ts"
+import { body, bodyProblem, flag, secret, text, textOrShape } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
@@ -35,7 +35,8 @@ export const fits = (subject: string, pattern: string): boolean => {
 }
 
 /** Reports why no subject of this template is valid. Text that an event fills in is made valid. */
-const subjectProblem = (subject: string): string | undefined => {
+const subjectProblem = (subject: Template.Text): string | undefined => {
+  if (typeof subject !== "string") return undefined
   if (Template.problem(subject) !== undefined) return undefined
   const fixed = Template.withoutPlaceholders(subject)
   if (isReserved(fixed)) return "`$JS` and `$SYS` are the server's own: name another subject"
@@ -104,7 +105,7 @@ export const NatsConfig = Schema.Struct({
     "Servers of one cluster: any that answers will do",
     "without a server there is nowhere to publish",
   ),
-  subject: template("The subject, which a stream must take; may hold placeholders", {
+  subject: textOrShape("The subject, which a stream must take: a template or an expression", {
     examples: ["events.{{type}}"],
     target: "place",
   }).check(Schema.makeFilter(subjectProblem)),
@@ -168,7 +169,7 @@ export interface Message {
 
 /** Returns a function that makes messages. That function throws if a template throws. `now` is as for `sentHeaders`. */
 export const encoder = (config: NatsConfig, now?: () => number): ((entry: Entry) => Message) => {
-  const subject = Template.compile(config.subject, "topic")
+  const subject = Template.compile(config.subject, "topic", "subject")
   const key = Template.compile(config.key, "key")
   const bodyOf = MessageKeys.bodyOf(config)
   const headers = MessageKeys.sentHeaders(
