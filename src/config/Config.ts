@@ -150,7 +150,7 @@ export const expiresWithin = ({ expires }: Expiring, time: Millis, now: EpochMil
 
 /** Reports whether every secret of a webhook has expired, so that no delivery can be verified. */
 export const haveExpired = (secrets: ReadonlyArray<Expiring>, now: EpochMillis): boolean =>
-  secrets.every((secret) => expiresWithin(secret, 0, now))
+  secrets.length > 0 && secrets.every((secret) => expiresWithin(secret, 0, now))
 
 /** Returns the successor of a secret: another secret of the same webhook that expires later. */
 export const successorOf = <S extends Expiring>({ expires = 0 }: S, secrets: ReadonlyArray<S>): S | undefined =>

@@ -35,6 +35,7 @@ const answers = {
   },
   unknown: { status: 404, title: "No such webhook" },
   method: { status: 405, title: "Deliveries must use POST", headers: { allow: "POST" } },
+  verifyToken: { status: 403, title: "The verify token does not match" },
   contentType: { status: 415, title: "Content-Type must be application/json" },
   encoding: { status: 415, title: "A content encoding is not supported" },
   tooLarge: { status: 413, title: "The body is larger than this webhook takes" },
@@ -95,6 +96,11 @@ export const refusals = {
     answer: answers.method,
     what: "it is not a POST",
     advice: "none needed for a browser or a scanner; a health check belongs to the admin API's /readyz",
+  },
+  verifyToken: {
+    answer: answers.verifyToken,
+    what: "the verify token of a challenge does not match",
+    advice: "compare the token in the sender's settings with `verifyToken` of the webhook",
   },
   contentType: {
     answer: answers.contentType,

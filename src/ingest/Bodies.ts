@@ -19,6 +19,7 @@ import { Clock, Duration, Effect, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
 import { rounds } from "../event/Rounds.ts"
 import { free } from "../runtime/RequestGuard.ts"
+import { peerOf } from "../runtime/Runtime.ts"
 
 // Memory for arriving bodies, in reusable blocks of one size. A separate buffer for each body would fragment the memory
 // and wait for the garbage collector.
@@ -296,3 +297,47 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     free,
   }
 })
+
+// Finds the address of a request's sender. The log and `relay status` show it, and it decides which bodies are cut off
+// last. It is not authenticated.
+
+/** An IPv4 or IPv6 address, with or without a port. Other text in the header is not trusted. */
+const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?|\[?[\da-f:.]{2,45}\]?(?::\d{1,5})?)$/i
+
+/**
+ * Returns the last address in `header`, which the nearest proxy has added. Otherwise
+ * returns the connection's address, or an empty string if neither is known.
+ */
+export const senderAddress = (request: Request, header: string | undefined): string => {
+  const named = header === undefined ? undefined : request.headers.get(header)?.split(",").at(-1)?.trim()
+  return named !== undefined && address.test(named) ? named : peerOf(request)
+}
+
+// The addresses whose last large delivery was verified. If the relay is flooded with bodies, bodies from these
+// addresses are cut off last. This is a preference, not a protection: behind a proxy whose header the config doesn't
+// trust, all senders have the same address.
+
+/** Maximum number of remembered addresses. */
+export const mostVerified = 4096
+
+interface VerifiedSenders {
+  readonly has: (address: string) => boolean
+  /** Called for each large delivery. `address` is empty if it is unknown. */
+  readonly note: (address: string, isVerified: boolean) => void
+}
+
+/** Makes an empty list. */
+export const makeVerifiedSenders = (): VerifiedSenders => {
+  /** In the order in which they were last noted, oldest first. */
+  const known = new Set<string>()
+  return {
+    has: (address) => known.has(address),
+    note: (address, isVerified) => {
+      if (address === "") return
+      known.delete(address)
+      if (isVerified) known.add(address)
+      const [oldest] = known
+      if (known.size > mostVerified && oldest !== undefined) known.delete(oldest)
+    },
+  }
+}

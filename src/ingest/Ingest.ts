@@ -21,7 +21,7 @@ import * as Monotonic from "../event/Monotonic.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { attempt } from "../formats/Rendering.ts"
 import { type AppendExit, Journal, type JournalError, unavailable } from "../journal/Journal.ts"
-import { read as readForeign, received as receivedOf } from "../routing/Foreign.ts"
+import * as Senders from "../routing/Foreign.ts"
 import { candidates, type Receiver, type Router, type RoutingTable } from "../routing/Router.ts"
 import * as Problem from "../runtime/Problem.ts"
 import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
@@ -88,11 +88,13 @@ const decideForeign = (
 ): Decision => {
   const { sender } = webhook
   if (sender === undefined) return undecodable("its webhook has no `verify` any more", received, webhook)
-  const event = readForeign(sender, webhook.path, received)
+  const read = attempt(() => Senders.read(sender, webhook.path, received))
+  if (Result.isFailure(read)) return undecodable(read.failure.message, received, webhook)
+  const event = read.success
   const decoded = Result.filterOrFail(
     Envelope.ofEvent(event),
     () => event.type !== "",
-    () => ({ problem: `the delivery has no event type at ${sender.places.type.join(" and ")}` }),
+    () => ({ problem: `the delivery has no event type at ${sender.places.type.map(Senders.placeText).join(" and ")}` }),
   )
   if (Result.isFailure(decoded)) return undecodable(decoded.failure.problem, received, webhook)
   const isListed = sender.types.length === 0 || sender.types.includes(event.type)
@@ -139,50 +141,6 @@ const decideAgain = (kept: Event, table: RoutingTable<Webhook>): Rerouted => {
   const { event, sinks } = decision
   if (event.problem !== undefined) return { stays: event.problem }
   return sinks.length === 0 ? { stays: "no route matches it" } : { event, sinks }
-}
-
-// Finds the address of a request's sender. The log and `relay status` show it, and it decides which bodies are cut off
-// last. It is not authenticated.
-
-/** An IPv4 or IPv6 address, with or without a port. Other text in the header is not trusted. */
-const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?|\[?[\da-f:.]{2,45}\]?(?::\d{1,5})?)$/i
-
-/**
- * Returns the last address in `header`, which the nearest proxy has added. Otherwise
- * returns the connection's address, or an empty string if neither is known.
- */
-export const senderAddress = (request: Request, header: string | undefined): string => {
-  const named = header === undefined ? undefined : request.headers.get(header)?.split(",").at(-1)?.trim()
-  return named !== undefined && address.test(named) ? named : Runtime.peerOf(request)
-}
-
-// The addresses whose last large delivery was verified. If the relay is flooded with bodies, bodies from these
-// addresses are cut off last. This is a preference, not a protection: behind a proxy whose header the config doesn't
-// trust, all senders have the same address.
-
-/** Maximum number of remembered addresses. */
-export const mostVerified = 4096
-
-interface VerifiedSenders {
-  readonly has: (address: string) => boolean
-  /** Called for each large delivery. `address` is empty if it is unknown. */
-  readonly note: (address: string, isVerified: boolean) => void
-}
-
-/** Makes an empty list. */
-export const makeVerifiedSenders = (): VerifiedSenders => {
-  /** In the order in which they were last noted, oldest first. */
-  const known = new Set<string>()
-  return {
-    has: (address) => known.has(address),
-    note: (address, isVerified) => {
-      if (address === "") return
-      known.delete(address)
-      if (isVerified) known.add(address)
-      const [oldest] = known
-      if (known.size > mostVerified && oldest !== undefined) known.delete(oldest)
-    },
-  }
 }
 
 // Waits for a commit, with a timeout. Requests of one commit share the journal's promise, so one fiber waits for all of
@@ -344,6 +302,26 @@ const makeAnswering = Effect.fnUntraced(function* (
     return refuse(request, webhook.name, refusalOf(event, error.success), { why: error.success.reason.message })
   }
 
+  /** Returns the response to a sender's challenge. The types keep a browser from reading it as a page. */
+  const answerChallenge = (webhook: string, challenge: string | { readonly challenge: string }): Response => {
+    Counters.add(Counters.ofWebhook(counters, webhook).answers, 200)
+    log(Effect.logInfo(`the webhook ${webhook} answered its sender's challenge`))
+    const headers = { "x-content-type-options": "nosniff", "cache-control": "no-store" }
+    if (typeof challenge !== "string") return Response.json(challenge, { headers })
+    return new Response(challenge, { headers: { ...headers, "content-type": "text/plain; charset=utf-8" } })
+  }
+
+  /** Returns the response to a request that is not a POST: a GET may be a challenge. */
+  const answerOther = (request: Request, receivers: ReadonlyArray<Receiver<Webhook>>, name: string): Response => {
+    const { method, url } = request
+    const tokens = method === "GET" ? receivers.filter(({ isVerifyToken }) => isVerifyToken !== undefined) : []
+    const asked = tokens.length === 0 ? undefined : Senders.hubChallenge(url)
+    if (asked === undefined) return refuse(request, name, "method", { sent: method })
+    const receiver = tokens.find(({ isVerifyToken }) => isVerifyToken?.(asked.token))
+    if (receiver === undefined) return refuse(request, name, "verifyToken")
+    return answerChallenge(receiver.webhook.name, asked.challenge)
+  }
+
   /** Notes the fields of client objects that the sender should have redacted. */
   const noteUnredacted = ({ webhook, id, type }: Event, fields: ReadonlyArray<string>): void => {
     for (const field of fields) {
@@ -355,7 +333,7 @@ const makeAnswering = Effect.fnUntraced(function* (
     }
   }
 
-  return { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted }
+  return { recent, warn, noteRefused, noteUnreadable, refuse, answer, answerChallenge, answerOther, noteUnredacted }
 })
 
 /** Receives deliveries. Every response is made here, except for requests that the guard refuses. */
@@ -425,7 +403,8 @@ const webhookIdOf = (headers: Headers, webhook: Webhook): string => {
 const authenticate = (receivers: ReadonlyArray<Receiver<Webhook>>, headers: Headers, body: Uint8Array, now: number) => {
   let reason: SignatureRefusal = "missing"
   for (const receiver of receivers) {
-    const signature = headers.get(receiver.webhook.sender?.scheme.header ?? receiver.webhook.headers.signature)
+    const { signatureHeader } = receiver
+    const signature = signatureHeader === undefined ? "" : headers.get(signatureHeader)
     const verified = receiver.verify?.(headers, body, now) ?? verify(receiver.secrets, signature, body, now)
     if (verified.ok) return { ok: true, receiver, signature: signature ?? "", secret: verified.secret } as const
     if (reason !== "expired") reason = verified.reason
@@ -458,14 +437,11 @@ const make = Effect.gen(function* () {
     firstByte: firstByteDeadline,
     collect: Runtime.collect,
   })
-  const senders = makeVerifiedSenders()
+  const senders = Bodies.makeVerifiedSenders()
   const committed = yield* makeCommitWait(counters.commits)
-  const senderOf = (request: Request) => senderAddress(request, active.current.config.addressHeader)
-  const { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted } = yield* makeAnswering(
-    counters,
-    clock,
-    senderOf,
-  )
+  const senderOf = (request: Request) => Bodies.senderAddress(request, active.current.config.addressHeader)
+  const answering = yield* makeAnswering(counters, clock, senderOf)
+  const { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted } = answering
   let stage: "open" | "leaving" | "refusing" = "open"
 
   const receive = async (request: Request): Promise<Response> => {
@@ -479,7 +455,7 @@ const make = Effect.gen(function* () {
     const [first] = receivers
     if (first === undefined) return refuse(request, "", "unknownWebhookId", { sent: path })
     const { name } = first.webhook
-    if (request.method !== "POST") return refuse(request, name, "method", { sent: request.method })
+    if (request.method !== "POST") return answering.answerOther(request, receivers, name)
     if (!isJson(headers.get("content-type"))) return refuse(request, name, "contentType")
     if (!isIdentity(headers.get("content-encoding"))) return refuse(request, name, "contentEncoding")
     const maxBody = receivers.length === 1 ? first.webhook.maxBody : endpoint.maxBody
@@ -503,6 +479,9 @@ const make = Effect.gen(function* () {
       // Another webhook of the same path may accept a larger body.
       if (body.byteLength > webhook.maxBody)
         return refuse(request, webhook.name, "tooLarge", sizeOf("tooLarge", body.byteLength))
+      const { sender: foreign } = webhook
+      const challenge = foreign && Senders.challengeIn(foreign, body)
+      if (challenge !== undefined) return answering.answerChallenge(webhook.name, { challenge })
       const webhookId = webhookIdOf(headers, webhook)
       if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
         warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`, {
@@ -521,9 +500,8 @@ const make = Effect.gen(function* () {
       // Uses the current table, because a reload may have happened while the body arrived. Nothing is awaited from here
       // to the append.
       const whole = traced === undefined ? received : { ...received, trace: traced.context }
-      const { sender: foreign } = webhook
       const decision = decide(
-        foreign === undefined ? whole : { ...whole, foreign: receivedOf(foreign, headers) },
+        foreign === undefined ? whole : { ...whole, foreign: Senders.received(foreign, headers) },
         webhook,
         active.current.table,
       )

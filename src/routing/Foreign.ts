@@ -6,7 +6,7 @@
  * a config can also write out. Everything after ingest sees the same envelope for all
  * senders: `Envelope.ofEvent` makes it.
  */
-import { createHmac, timingSafeEqual } from "node:crypto"
+import { createHash, createHmac, createPublicKey, type KeyObject, timingSafeEqual, verify } from "node:crypto"
 import { Result } from "effect"
 import * as Envelope from "../event/Envelope.ts"
 import type { Event, Foreign } from "../event/Event.ts"
@@ -15,6 +15,7 @@ import * as Numbers from "../event/Numbers.ts"
 import { get, parsePointer } from "../event/Pointer.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import type { Verification } from "../event/Signature.ts"
+import * as Jmespath from "../formats/jmespath/Jmespath.ts"
 
 /** How a sender signs: an HMAC over a text with the raw body in it. */
 export interface Scheme {
@@ -36,22 +37,38 @@ export interface Scheme {
   readonly tolerance: Millis
   /** Whether a secret is text, or base64 with an optional `whsec_` before it. */
   readonly secret: "text" | "base64"
+  /** The text before each Ed25519 signature of the same text. A secret that begins with `whpk_` is then a public key. */
+  readonly ed25519?: string
+  /** The type of a delivery whose `challenge` the sender wants back. Such a delivery is not an event. */
+  readonly challenge?: string
 }
 
+/** A sender that signs nothing: it has a secret in `Authorization`, or none at all. */
+export interface Unsigned {
+  readonly credential: "bearer" | "basic" | "none"
+}
+
+export const isUnsigned = (scheme: Scheme | Unsigned): scheme is Unsigned => "credential" in scheme
+
+/** The name of a header, a JSON Pointer into the body, or an expression over the body. */
+export type Place = string | Jmespath.Shape
+
+export const placeText = (place: Place): string => (typeof place === "string" ? place : place.jmespath)
+
 /**
- * Where deliveries have an event's facts: a header's name, or a JSON Pointer into the
- * body. The parts of the type are joined by dots, without those that are missing.
+ * Where deliveries have an event's facts. The parts of the type are joined by dots,
+ * without those that are missing.
  */
 export interface Places {
-  readonly id?: string
-  readonly type: ReadonlyArray<string>
-  readonly account?: string
-  readonly time?: string
+  readonly id?: Place
+  readonly type: ReadonlyArray<Place>
+  readonly account?: Place
+  readonly time?: Place
 }
 
 /** Another sender: how it signs, and where its deliveries have an event's facts. */
-export interface Sender {
-  readonly scheme: Scheme
+export interface Sender<S extends Scheme | Unsigned = Scheme | Unsigned> {
+  readonly scheme: S
   readonly places: Places
   /** The types that it sends; empty if they are not known. */
   readonly types: ReadonlyArray<string>
@@ -65,14 +82,25 @@ const hex = {
   tolerance: 5 * minutes,
   secret: "text",
 } as const
-const standard = { ...hex, encoding: "base64", prefix: "v1,", separator: " ", secret: "base64" } as const
+const standard = {
+  ...hex,
+  encoding: "base64",
+  prefix: "v1,",
+  separator: " ",
+  secret: "base64",
+  ed25519: "v1a,",
+} as const
 const timed = "{{id}}.{{timestamp}}.{{body}}"
 
-/** The senders that a config can name. */
+/** The senders that sign, and that a config can name. */
 export const schemes = {
   github: {
     verify: { ...hex, header: "x-hub-signature-256", prefix: "sha256=" },
     event: { id: "x-github-delivery", type: ["x-github-event", "/action"], account: "/repository/full_name" },
+  },
+  meta: {
+    verify: { ...hex, header: "x-hub-signature-256", prefix: "sha256=" },
+    event: { type: ["/object", "/entry/0/changes/0/field"], account: "/entry/0/id", time: "/entry/0/time" },
   },
   shopify: {
     verify: { ...hex, header: "x-shopify-hmac-sha256", encoding: "base64" },
@@ -82,6 +110,17 @@ export const schemes = {
       account: "x-shopify-shop-domain",
       time: "x-shopify-triggered-at",
     },
+  },
+  slack: {
+    verify: {
+      ...hex,
+      header: "x-slack-signature",
+      prefix: "v0=",
+      timestamp: "x-slack-request-timestamp",
+      signed: "v0:{{timestamp}}:{{body}}",
+      challenge: "url_verification",
+    },
+    event: { id: "/event_id", type: ["/type", "/event/type"], account: "/team_id", time: "/event_time" },
   },
   "standard-webhooks": {
     verify: {
@@ -114,12 +153,30 @@ export type SchemeName = keyof typeof schemes
 export const isScheme = (name: string): name is SchemeName => Object.hasOwn(schemes, name)
 export const schemeNames = Object.keys(schemes) as ReadonlyArray<SchemeName>
 
+const unsigned = (credential: Unsigned["credential"]) =>
+  ({ verify: { credential }, event: { type: [] } }) satisfies { readonly verify: Unsigned; readonly event: Places }
+
+/** All senders that a config can name. */
+export const senders = {
+  ...schemes,
+  bearer: unsigned("bearer"),
+  basic: unsigned("basic"),
+  none: unsigned("none"),
+} as const satisfies Record<string, { readonly verify: Scheme | Unsigned; readonly event: Places }>
+
+export type SenderName = keyof typeof senders
+export const isSender = (name: string): name is SenderName => Object.hasOwn(senders, name)
+export const senderNames = Object.keys(senders) as ReadonlyArray<SenderName>
+
 /** Returns the sender with the names of its headers in lowercase, as headers are stored. */
 export const withLowercase = ({ scheme, places, types }: Sender): Sender => {
-  const lower = (name: string) => (name.startsWith("/") || isPart(name) ? name : name.toLowerCase())
-  const { header, timestamp, id } = scheme
+  const lower = (name: string) => (isPart(name) ? name : name.toLowerCase())
+  const lowerPlace = (place: Place) => (isHeader(place) ? lower(place) : place)
   const { type, ...others } = places
-  const named = Object.entries(others).map(([key, place]) => [key, lower(place)] as const)
+  const named = Object.entries(others).map(([key, place]) => [key, lowerPlace(place)] as const)
+  const lowered = { places: { ...Object.fromEntries(named), type: type.map(lowerPlace) }, types }
+  if (isUnsigned(scheme)) return { scheme, ...lowered }
+  const { header, timestamp, id } = scheme
   return {
     scheme: {
       ...scheme,
@@ -127,8 +184,7 @@ export const withLowercase = ({ scheme, places, types }: Sender): Sender => {
       ...(timestamp !== undefined && { timestamp: lower(timestamp) }),
       ...(id !== undefined && { id: lower(id) }),
     },
-    places: { ...Object.fromEntries(named), type: type.map(lower) },
-    types,
+    ...lowered,
   }
 }
 
@@ -138,6 +194,19 @@ const keyOf = ({ secret }: Scheme, value: string): Buffer =>
 
 /** Reports whether a secret's text can be the key of a scheme with base64. */
 export const isBase64Secret = (value: string): boolean => /^(whsec_)?[A-Za-z0-9+/]{4,}={0,2}$/.test(value)
+
+/** Reports whether a secret is a public key, so that only its sender can sign with the private one. */
+export const isPublicKey = (value: string): boolean => value.startsWith("whpk_")
+
+/** The bytes before a raw Ed25519 key in SubjectPublicKeyInfo (RFC 8410). */
+const spki = Buffer.from("302a300506032b6570032100", "hex")
+
+/** Returns the key of a secret that begins with `whpk_`, or `undefined` if it isn't an Ed25519 key. */
+export const publicKeyOf = (value: string): KeyObject | undefined => {
+  const raw = Buffer.from(value.replace(/^whpk_/, ""), "base64")
+  if (raw.length !== 32) return undefined
+  return createPublicKey({ key: Buffer.concat([spki, raw]), format: "der", type: "spki" })
+}
 
 /** The parts of a template: the texts between the placeholders, and the placeholders' names. */
 const placeholder = /\{\{(timestamp|id|body)\}\}/
@@ -152,17 +221,23 @@ interface Signing {
   readonly body: Uint8Array
 }
 
-const digest = (scheme: Scheme, key: Buffer, { id, timestamp, body }: Signing): Buffer => {
-  const hmac = createHmac(scheme.algorithm, key)
-  for (const [index, part] of scheme.signed.split(placeholder).entries()) {
+/** Returns the parts of the signed text in their order. */
+const signedParts = ({ signed }: Scheme, { id, timestamp, body }: Signing): ReadonlyArray<string | Uint8Array> =>
+  signed.split(placeholder).map((part, index) => {
     // A split at a pattern with a group has each placeholder at an odd index.
-    if (index % 2 === 0) hmac.update(part)
-    else hmac.update(part === "body" ? body : part === "id" ? id : timestamp)
-  }
+    if (index % 2 === 0) return part
+    return part === "body" ? body : part === "id" ? id : timestamp
+  })
+
+const digest = (scheme: Scheme, key: Buffer, signing: Signing): Buffer => {
+  const hmac = createHmac(scheme.algorithm, key)
+  for (const part of signedParts(scheme, signing)) hmac.update(part)
   return hmac.digest()
 }
 
 const isPart = (timestamp: string): boolean => timestamp.endsWith("=")
+
+const isHeader = (place: Place): place is string => typeof place === "string" && !place.startsWith("/")
 
 /** Signs a body as the sender does, and returns the headers. */
 export const signedHeaders = (scheme: Scheme, secret: string, signing: Signing): Readonly<Record<string, string>> => {
@@ -187,30 +262,42 @@ interface Secret {
 /** Verifies a delivery's headers and raw body. */
 export type Verify = (headers: Pick<Headers, "get">, body: Uint8Array, now: EpochMillis) => Verification
 
-/** Maximum signatures that are compared, because their number is the client's choice. */
+/** Maximum signatures that are compared, because their number is the client's choice. An Ed25519 signature costs more. */
 const mostSignatures = 10
+const mostEd25519 = 3
 
-/** Makes the verifier of a webhook. Each comparison takes constant time. */
+/** Returns the bytes of the signatures after `prefix` that have the right form and length. */
+const claimsIn = (
+  parts: ReadonlyArray<string>,
+  prefix: string,
+  encoding: Scheme["encoding"],
+  length: number,
+  most: number,
+): ReadonlyArray<Buffer> => {
+  const written = encoding === "hex" ? /^[0-9A-Fa-f]+$/ : /^[A-Za-z0-9+/]+={0,2}$/
+  return parts
+    .filter((part) => part.startsWith(prefix) && written.test(part.slice(prefix.length)))
+    .slice(0, most)
+    .map((part) => Buffer.from(part.slice(prefix.length), encoding))
+    .filter((claim) => claim.length === length)
+}
+
+/** Makes the verifier of a webhook whose sender signs. Each comparison with an HMAC takes constant time. */
 export const verifier = (scheme: Scheme, secrets: ReadonlyArray<Secret>): Verify => {
-  const { header, prefix = "", separator, encoding, timestamp, tolerance } = scheme
-  const keys = secrets.map(({ value, ...secret }) => ({ ...secret, key: keyOf(scheme, value) }))
+  const { header, prefix = "", separator, encoding, timestamp, tolerance, ed25519 } = scheme
+  const keys = secrets.map(({ value, ...secret }) => ({
+    ...secret,
+    key: ed25519 !== undefined && isPublicKey(value) ? publicKeyOf(value) : keyOf(scheme, value),
+  }))
   const { length } = createHmac(scheme.algorithm, "").digest()
-  const written = encoding === "hex" ? new RegExp(`^[0-9A-Fa-f]{${2 * length}}$`) : /^[A-Za-z0-9+/]+={0,2}$/
-
-  /** Returns the bytes of the signatures in the header that have the right form. */
-  const claims = (parts: ReadonlyArray<string>): ReadonlyArray<Buffer> =>
-    parts
-      .filter((part) => part.startsWith(prefix) && written.test(part.slice(prefix.length)))
-      .slice(0, mostSignatures)
-      .map((part) => Buffer.from(part.slice(prefix.length), encoding))
-      .filter((claim) => claim.length === length)
 
   return (headers, body, now) => {
     const value = headers.get(header) ?? ""
     if (value === "") return { ok: false, reason: "missing" }
     const parts = separator === undefined ? [value] : value.split(separator).map((part) => part.trim())
-    const claimed = claims(parts)
-    if (claimed.length === 0) return { ok: false, reason: "malformed" }
+    const claimed = claimsIn(parts, prefix, encoding, length, mostSignatures)
+    const asymmetric = ed25519 === undefined ? [] : claimsIn(parts, ed25519, "base64", 64, mostEd25519)
+    if (claimed.length + asymmetric.length === 0) return { ok: false, reason: "malformed" }
     let time = ""
     if (timestamp !== undefined) {
       time = isPart(timestamp)
@@ -218,32 +305,123 @@ export const verifier = (scheme: Scheme, secrets: ReadonlyArray<Secret>): Verify
         : (headers.get(timestamp) ?? "")
       if (!seconds.test(time)) return { ok: false, reason: "malformed" }
     }
-    const id = scheme.id === undefined ? "" : (headers.get(scheme.id) ?? "")
-    let expired = false
-    for (const { name, key, expiresAt } of keys) {
-      const expected = digest(scheme, key, { id, timestamp: time, body })
-      if (!claimed.some((claim) => timingSafeEqual(claim, expected))) continue
-      if (expiresAt !== undefined && now >= expiresAt) expired = true
-      else if (timestamp !== undefined && Math.abs(now - Number(time) * 1_000) > tolerance) {
-        return { ok: false, reason: "untimely" }
-      } else return { ok: true, secret: name }
+    const signing = { id: scheme.id === undefined ? "" : (headers.get(scheme.id) ?? ""), timestamp: time, body }
+    const matches = (key: Buffer | KeyObject | undefined): boolean => {
+      if (key instanceof Buffer) {
+        const expected = claimed.length === 0 ? undefined : digest(scheme, key, signing)
+        return expected !== undefined && claimed.some((claim) => timingSafeEqual(claim, expected))
+      }
+      if (key === undefined || asymmetric.length === 0) return false
+      const text = Buffer.concat(signedParts(scheme, signing).map((part) => Buffer.from(part)))
+      return asymmetric.some((claim) => verify(null, text, key, claim))
     }
-    return { ok: false, reason: expired ? "expired" : "mismatch" }
+    const isUntimely = timestamp !== undefined && Math.abs(now - Number(time) * 1_000) > tolerance
+    return decided(
+      keys.filter(({ key }) => matches(key)),
+      now,
+      isUntimely,
+    )
   }
+}
+
+/** Decides on the secrets that match a delivery. */
+const decided = (
+  matching: ReadonlyArray<Omit<Secret, "value">>,
+  now: EpochMillis,
+  isUntimely: boolean,
+): Verification => {
+  if (matching.length === 0) return { ok: false, reason: "mismatch" }
+  const valid = matching.find(({ expiresAt }) => expiresAt === undefined || now < expiresAt)
+  if (valid === undefined) return { ok: false, reason: "expired" }
+  return isUntimely ? { ok: false, reason: "untimely" } : { ok: true, secret: valid.name }
+}
+
+const sha256Bytes = (text: string | Uint8Array): Buffer => createHash("sha256").update(text).digest()
+
+/** Makes a function that compares a text with a secret. Digests are compared, so the time says nothing about either. */
+export const equals = (secret: string): ((text: string | Uint8Array) => boolean) => {
+  const expected = sha256Bytes(secret)
+  return (text) => timingSafeEqual(sha256Bytes(text), expected)
+}
+
+/** Makes the verifier of a webhook whose sender has a secret in `Authorization`, or none at all. */
+const credentialVerifier = ({ credential }: Unsigned, secrets: ReadonlyArray<Secret>): Verify => {
+  if (credential === "none") return () => ({ ok: true, secret: "" })
+  const form = new RegExp(`^${credential} +([^ ]+)$`, "i")
+  const known = secrets.map(({ value, ...secret }) => ({ ...secret, matches: equals(value) }))
+  return (headers, _body, now) => {
+    const value = headers.get("authorization") ?? ""
+    if (value === "") return { ok: false, reason: "missing" }
+    const given = form.exec(value)?.[1]
+    if (given === undefined) return { ok: false, reason: "malformed" }
+    const text = credential === "basic" ? Buffer.from(given, "base64") : given
+    return decided(
+      known.filter(({ matches }) => matches(text)),
+      now,
+      false,
+    )
+  }
+}
+
+/** Makes the verifier of a webhook. */
+export const verifierOf = (scheme: Sender["scheme"], secrets: ReadonlyArray<Secret>): Verify =>
+  isUnsigned(scheme) ? credentialVerifier(scheme, secrets) : verifier(scheme, secrets)
+
+// Challenges, by which a sender finds out whether a URL belongs to its user.
+
+/** Maximum characters of a challenge, and maximum bytes of a delivery with one. */
+const longestChallenge = 512
+const largestChallenge = 4_096
+
+/** Returns the challenge of a verified delivery that is not an event. */
+export const challengeIn = ({ scheme }: Sender, body: Uint8Array): string | undefined => {
+  if (isUnsigned(scheme) || scheme.challenge === undefined || body.byteLength > largestChallenge) return undefined
+  if (!Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes(scheme.challenge)) return undefined
+  const object: { readonly type?: unknown; readonly challenge?: unknown } = Result.getOrElse(
+    Envelope.decodeObject(body),
+    () => ({}),
+  )
+  const { type, challenge } = object
+  if (type !== scheme.challenge || typeof challenge !== "string") return undefined
+  return challenge.length <= longestChallenge ? challenge : undefined
+}
+
+/** The characters of a challenge in a URL. None of them means anything to a browser. */
+const plainChallenge = /^[A-Za-z0-9._~+/=:-]+$/
+
+/** Returns the challenge and the token of a GET with `hub.challenge`, or `undefined` if the URL has none. */
+export const hubChallenge = (url: string): { readonly challenge: string; readonly token: string } | undefined => {
+  const query = new URL(url).searchParams
+  const challenge = query.get("hub.challenge") ?? ""
+  if (query.get("hub.mode") !== "subscribe" || challenge.length > longestChallenge) return undefined
+  return plainChallenge.test(challenge) ? { challenge, token: query.get("hub.verify_token") ?? "" } : undefined
 }
 
 /** Returns the part of an event that only another sender's have. Its time is not read yet. */
 export const received = ({ scheme, places }: Sender, headers: Pick<Headers, "get">): Foreign => {
   const { id, type, account, time } = places
   const kept: Record<string, string> = {}
-  for (const name of [scheme.header, scheme.timestamp, scheme.id, id, ...type, account, time]) {
-    const value = name === undefined || name.startsWith("/") || isPart(name) ? null : headers.get(name)
-    if (name !== undefined && value !== null) kept[name] = value
+  const signing = isUnsigned(scheme) ? [] : [scheme.header, scheme.timestamp, scheme.id]
+  for (const name of [...signing, id, ...type, account, time]) {
+    if (name === undefined || !isHeader(name) || isPart(name)) continue
+    // A secret is never stored.
+    const value = isUnsigned(scheme) && name === "authorization" ? null : headers.get(name)
+    if (value !== null) kept[name] = value
   }
   return { createdAt: "", headers: kept }
 }
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : (Numbers.textOf(value) ?? ""))
+
+const expressions = new WeakMap<Jmespath.Shape, Jmespath.Expression>()
+
+/** Returns the value of an expression over a body. Each is compiled once. */
+const evaluated = (place: Jmespath.Shape, object: object): unknown => {
+  const known = expressions.get(place)
+  const expression = known ?? Jmespath.compile(place.jmespath, `"event" (${place.jmespath})`)
+  if (known === undefined) expressions.set(place, expression)
+  return Numbers.parse(expression.json(object))
+}
 
 /** A number up to this is seconds, and a larger one is milliseconds. */
 const mostSeconds = 1e11
@@ -261,20 +439,22 @@ type Unread = Omit<Event, "id" | "type" | "accountId"> & { readonly foreign: For
 
 /**
  * Returns the event with its facts. If it has no id, the id is a hash of the webhook's
- * path, the timestamp and the body.
+ * path, the timestamp and the body. Throws `Unrenderable` if an expression fails.
  */
 export const read = <E extends Unread>({ scheme, places }: Sender, path: string, event: E) => {
   const { body, receivedAt, foreign } = event
   const { headers } = foreign
   const object = Result.getOrUndefined(Envelope.decodeObject(body, Numbers.parse))
-  const at = (place: string | undefined): string => {
+  const at = (place: Place | undefined): string => {
     if (place === undefined) return ""
-    return place.startsWith("/") ? textOf(get(parsePointer(place) ?? [], object)) : (headers[place] ?? "")
+    if (isHeader(place)) return headers[place] ?? ""
+    if (typeof place === "string") return textOf(get(parsePointer(place) ?? [], object))
+    return object === undefined ? "" : textOf(evaluated(place, object))
   }
   const hash = (): string => {
-    const timestamp =
-      scheme.timestamp === undefined ? "" : at(isPart(scheme.timestamp) ? scheme.header : scheme.timestamp)
-    return sha256(Buffer.concat([Buffer.from(`${path}\n${timestamp}\n`), body]))
+    const { header, timestamp } = isUnsigned(scheme) ? { header: "", timestamp: undefined } : scheme
+    const time = timestamp === undefined ? "" : at(isPart(timestamp) ? header : timestamp)
+    return sha256(Buffer.concat([Buffer.from(`${path}\n${time}\n`), body]))
   }
   const type = places.type.map(at).filter((part) => part !== "")
   return {
@@ -301,9 +481,10 @@ export const sampleDelivery = (
   const timestamp = String(Math.floor(sample.now / 1_000))
   const headers: Record<string, string> = {}
   const content: Record<string, unknown> = { sample: true }
-  const put = (place: string | undefined, value: string | number | undefined): void => {
-    if (place === undefined || value === undefined) return
-    if (!place.startsWith("/")) headers[place] = String(value)
+  const put = (place: Place | undefined, value: string | number | undefined): void => {
+    // The result of an expression can't be turned into a body.
+    if (value === undefined || typeof place !== "string") return
+    if (isHeader(place)) headers[place] = String(value)
     else set(parsePointer(place) ?? [], content, value)
   }
   const segments = sample.type.split(".")
@@ -316,16 +497,24 @@ export const sampleDelivery = (
   put(places.time, Number(timestamp))
   put(places.id, sample.id)
   const body = new TextEncoder().encode(JSON.stringify(content))
-  return { body, headers: { ...headers, ...signedHeaders(scheme, secret, { id: sample.id, timestamp, body }) } }
+  const signing = { id: sample.id, timestamp, body }
+  const proof = isUnsigned(scheme) ? credentialHeaders(scheme, secret) : signedHeaders(scheme, secret, signing)
+  return { body, headers: { ...headers, ...proof } }
 }
 
-/** Sets a value in a JSON object, whose objects on the way are made. */
+const credentialHeaders = ({ credential }: Unsigned, secret: string): Readonly<Record<string, string>> => {
+  if (credential === "none") return {}
+  const value = credential === "bearer" ? `Bearer ${secret}` : `Basic ${Buffer.from(secret).toString("base64")}`
+  return { authorization: value }
+}
+
+/** Sets a value in a JSON object. Objects and lists on the way are made. */
 const set = ([key = "", ...rest]: ReadonlyArray<string>, object: Record<string, unknown>, value: unknown): void => {
   if (rest.length === 0) {
     object[key] = value
     return
   }
-  const inner = (object[key] ?? {}) as Record<string, unknown>
+  const inner = (object[key] ?? (rest[0] === "0" ? [] : {})) as Record<string, unknown>
   object[key] = inner
   set(rest, inner, value)
 }

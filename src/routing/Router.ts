@@ -251,7 +251,7 @@ interface Receiving {
   readonly path: string
   readonly ids: ReadonlyArray<string>
   readonly strictId: boolean
-  readonly headers: { readonly webhookId: string }
+  readonly headers: { readonly signature: string; readonly webhookId: string }
   readonly secrets: ReadonlyArray<{
     readonly name: string
     readonly value: Redacted.Redacted<string>
@@ -260,14 +260,19 @@ interface Receiving {
   readonly maxBody: Bytes
   readonly commitTimeout: Duration.Duration
   readonly sender?: Foreign.Sender
+  readonly verifyToken?: Redacted.Redacted<string>
 }
 
 /** A webhook, ready to verify deliveries. */
 export interface Receiver<Webhook extends Receiving = Receiving> {
   readonly webhook: Webhook
   readonly secrets: ReadonlyArray<SigningSecret>
+  /** The header of the signature, or `undefined` if the sender signs nothing. */
+  readonly signatureHeader: string | undefined
   /** Set for another sender than the scheduling service; `secrets` is then empty. */
   readonly verify?: Foreign.Verify
+  /** Compares a text with the webhook's `verifyToken`, if it has one. */
+  readonly isVerifyToken?: (token: string) => boolean
   readonly commitTimeout: Millis
 }
 
@@ -298,8 +303,16 @@ export const makeTable = <Webhook extends Receiving>(
     const receiver: Receiver<Webhook> = {
       webhook,
       ...(webhook.sender === undefined
-        ? { secrets: secrets.map(({ value, ...secret }) => ({ ...secret, hmac: hmac(value) })) }
-        : { secrets: [], verify: Foreign.verifier(webhook.sender.scheme, secrets) }),
+        ? {
+            secrets: secrets.map(({ value, ...secret }) => ({ ...secret, hmac: hmac(value) })),
+            signatureHeader: webhook.headers.signature,
+          }
+        : {
+            secrets: [],
+            signatureHeader: Foreign.isUnsigned(webhook.sender.scheme) ? undefined : webhook.sender.scheme.header,
+            verify: Foreign.verifierOf(webhook.sender.scheme, secrets),
+          }),
+      ...(webhook.verifyToken !== undefined && { isVerifyToken: Foreign.equals(Redacted.value(webhook.verifyToken)) }),
       commitTimeout: Duration.toMillis(webhook.commitTimeout),
     }
     const others = endpoints.get(webhook.path)

@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import type { Webhook } from "../../src/config/Config.ts"
 import type { Event } from "../../src/event/Event.ts"
 import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
+import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import { type Sender, schemes, signedHeaders } from "../../src/routing/Foreign.ts"
 import { it } from "../lib/effect.ts"
 import { delivery, envelope, secretValue, start, webhook } from "./fixture.ts"
@@ -178,5 +179,103 @@ describe("a delivery of another sender goes to quarantine with the reason", () =
     expect(ingest.reroute(kept)).toMatchObject({ event: { id: "evt_1", type: "invoice.paid" }, sinks: ["lake"] })
     yield* reload([webhook({ name: "stripe" })])
     expect(ingest.reroute(kept).stays).toBe("its webhook has no `verify` any more")
+  })
+})
+
+describe("a challenge of the sender", () => {
+  const ask = JSON.stringify({ token: "t", challenge: '3e"<b>', type: "url_verification" })
+  const token = Redacted.make("a-verify-token")
+  const get = (query: string, path = "/hooks/meta") => new Request(`http://relay.example${path}?${query}`)
+  const subscribe = "hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="
+
+  it.effect("in a signed delivery is answered as JSON, and is not an event", function* () {
+    const { send, entries } = yield* start({ webhooks: [of("slack")] })
+    const response = yield* send(sent("slack", ask))
+    expect([response.status, response.headers.get("x-content-type-options")]).toEqual([200, "nosniff"])
+    expect(response.headers.get("content-type")).toStartWith("application/json")
+    expect(yield* Effect.promise(() => response.json())).toEqual({ challenge: '3e"<b>' })
+    expect(yield* entries).toEqual([])
+  })
+
+  it.effect("is not answered without a valid signature", function* () {
+    const { send, ingest } = yield* start({ webhooks: [of("slack")] })
+    const unsigned = delivery(ask, { path: "/hooks/slack", headers: { "x-service-signature": null } })
+    const other = sent("slack", ask)
+    const forged = new Request(other.url, { method: "POST", headers: other.headers, body: ask.replace("3e", "4e") })
+    expect([(yield* send(unsigned)).status, (yield* send(forged)).status]).toEqual([401, 401])
+    const reasons = ingest.refusals.counted().map(({ reason }) => reason)
+    expect(reasons.toSorted()).toEqual(["signatureMismatch", "signatureMissing"])
+  })
+
+  it.effect("in a GET is answered as text after its token, and is not an event", function* () {
+    const { send, entries } = yield* start({ webhooks: [of("meta", { verifyToken: token })] })
+    const response = yield* send(get(`${subscribe}a-verify-token`))
+    expect([
+      response.status,
+      response.headers.get("content-type"),
+      response.headers.get("x-content-type-options"),
+    ]).toEqual([200, "text/plain; charset=utf-8", "nosniff"])
+    expect(yield* Effect.promise(() => response.text())).toBe("1158201444")
+    expect(yield* entries).toEqual([])
+  })
+
+  it.effect("in a GET is refused with another token, and without one in the config", function* () {
+    const webhooks = [of("meta", { verifyToken: token }), of("github")]
+    const { send, ingest } = yield* start({ webhooks })
+    const refused = [get(`${subscribe}another`), get(subscribe), get(`${subscribe}a-verify-token`, "/hooks/github")]
+    const answers = yield* Effect.forEach([...refused, get("")], send)
+    expect(answers.map(({ status }) => status)).toEqual([403, 403, 405, 405])
+    const texts = yield* Effect.forEach(answers, (response) => Effect.promise(() => response.text()))
+    expect(texts.join("")).not.toContain("1158201444")
+    const counted = ingest.refusals.counted().map(({ webhook, reason, count }) => `${webhook} ${reason} ${count}`)
+    expect(counted.toSorted()).toEqual(["github method 1", "meta method 1", "meta verifyToken 2"])
+  })
+})
+
+describe("a sender that signs nothing", () => {
+  const unsigned = (credential: "bearer" | "none", changes: Partial<Webhook> = {}): Webhook =>
+    webhook({
+      name: credential,
+      path: `/hooks/${credential}`,
+      sender: { scheme: { credential }, places: { type: ["x-kind"], id: "x-id" }, types: [] },
+      ...changes,
+    })
+  const kind = { "x-service-signature": null, "x-kind": "made", "x-id": "1" }
+
+  it.effect("is accepted with its token, which is neither stored nor sent", function* () {
+    const { send, entries } = yield* start({ webhooks: [unsigned("bearer")] })
+    const post = (authorization: string) =>
+      delivery("{}", { path: "/hooks/bearer", headers: { ...kind, authorization } })
+    expect((yield* send(post("Bearer another"))).status).toBe(401)
+    expect((yield* send(post(`Bearer ${secretValue}`))).status).toBe(202)
+    const [entry] = yield* entries
+    expect(entry?.event).toMatchObject({ id: "1", type: "made", secret: "main", signature: "" })
+    expect(JSON.stringify(entry?.event)).not.toContain(secretValue)
+  })
+
+  it.effect("is accepted without any with none", function* () {
+    const { send, entries } = yield* start({ webhooks: [unsigned("none", { secrets: [] })] })
+    expect((yield* send(delivery("{}", { path: "/hooks/none", headers: kind }))).status).toBe(202)
+    expect((yield* entries).map(({ event }) => [event.secret, event.signature])).toEqual([["", ""]])
+  })
+})
+
+describe("a place that is an expression", () => {
+  const path = "/hooks/none"
+  const sender: Sender = { scheme: { credential: "none" }, places: { type: [{ jmespath: "kinds[0]" }] }, types: [] }
+
+  it.effect("sends a delivery in which it fails or finds nothing to quarantine", function* () {
+    yield* Jmespath.load
+    const failing: Sender = { ...sender, places: { type: [{ jmespath: "sum(kinds)" }] } }
+    for (const [one, body, problem] of [
+      [sender, '{"kinds":[]}', "the delivery has no event type at kinds[0]"],
+      [failing, '{"kinds":["a"]}', 'the expression at "event" (sum(kinds)) fails'],
+    ] as const) {
+      const { send, entries } = yield* start({ webhooks: [webhook({ name: "none", path, secrets: [], sender: one })] })
+      expect((yield* send(delivery(body, { path }))).status).toBe(202)
+      const [entry] = yield* entries
+      expect(entry?.sinks).toEqual(["_quarantine"])
+      expect(entry?.event.problem).toStartWith(problem)
+    }
   })
 })

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { senderAddress } from "../../src/ingest/Ingest.ts"
+import { senderAddress } from "../../src/ingest/Bodies.ts"
 
 const of = (value: string, header?: string) =>
   senderAddress(new Request("http://relay.example/", { headers: { "X-Forwarded-For": value } }), header)

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { makeVerifiedSenders, mostVerified } from "../../src/ingest/Ingest.ts"
+import { makeVerifiedSenders, mostVerified } from "../../src/ingest/Bodies.ts"
 
 test("an address is verified by its last delivery, and an unknown one never", () => {
   const { has, note } = makeVerifiedSenders()

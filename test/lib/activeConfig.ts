@@ -7,6 +7,7 @@ import { hmacSha256 } from "../../src/event/Signature.ts"
 export const relayConfig = (more: Partial<RelayConfig> = {}): RelayConfig => ({
   listen: { host: "127.0.0.1", port: 8080 },
   probes: false,
+  behindProxy: false,
   idleTimeout: Duration.seconds(60),
   admin: { listen: { host: "127.0.0.1", port: 9080 } },
   journal: {

@@ -1,9 +1,14 @@
 /** The signatures of other senders, against their own libraries and the examples of their documentation. */
 import { describe, expect, test } from "bun:test"
+import { Effect } from "effect"
 import type { SignatureRefusal } from "../../src/event/Signature.ts"
+import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import {
+  challengeIn,
+  hubChallenge,
   isBase64Secret,
   isScheme,
+  publicKeyOf,
   read,
   received,
   type Scheme,
@@ -13,6 +18,7 @@ import {
   schemes,
   signedHeaders,
   verifier,
+  verifierOf,
   withLowercase,
 } from "../../src/routing/Foreign.ts"
 import vectors from "../vectors/senders.json" with { type: "json" }
@@ -26,7 +32,7 @@ const schemeOf = (name: string): Scheme => {
   return schemes[name].verify
 }
 
-const senderOf = (name: keyof typeof schemes): Sender => ({
+const senderOf = (name: keyof typeof schemes): Sender<Scheme> => ({
   scheme: schemes[name].verify,
   places: schemes[name].event,
   types: [],
@@ -119,6 +125,155 @@ describe("the example of the documentation is accepted", () => {
     const other = { ...given.headers, "webhook-id": "msg_2" }
     expect(verified({ ...given, headers: other })).toEqual(refused("mismatch"))
   })
+
+  test("Slack", () => {
+    const body = [
+      "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V",
+      "channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=",
+      "response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN",
+      "trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c",
+    ].join("&")
+    const given = {
+      scheme: schemes.slack.verify,
+      secret: "8f742231b10e8888abcd99yyyzzz85a5",
+      body,
+      headers: {
+        "x-slack-signature": "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503",
+        "x-slack-request-timestamp": "1531420618",
+      },
+      now: 1_531_420_618_000,
+    }
+    expect(verified(given)).toEqual(accepted)
+    expect(verified({ ...given, now: given.now + 5 * minute + 1 })).toEqual(refused("untimely"))
+  })
+})
+
+describe("a public key", () => {
+  const [signed] = vectors.filter(({ secret }) => secret.startsWith("whpk_"))
+  const { secret = "", body = "", headers, at: signedAt = 0 } = signed ?? {}
+  const scheme = schemes["standard-webhooks"].verify
+  const given = { scheme, body, headers: headers ?? {}, secret, now: signedAt }
+
+  test("verifies beside secrets, so that a sender may change from one to the other", () => {
+    const id = headers?.["webhook-id"] ?? ""
+    const own = signedHeaders(scheme, "AAAA", { id, timestamp: String(signedAt / 1_000), body: utf8.encode(body) })
+    const both = `${own["webhook-signature"]} ${headers?.["webhook-signature"]}`
+    const withBoth = { ...given, headers: { ...headers, "webhook-signature": both } }
+    expect(verified(withBoth)).toEqual(accepted)
+    expect(verified({ ...withBoth, secret: "AAAA" })).toEqual(accepted)
+    const expired = verifier(scheme, [{ name: "old", value: secret, expiresAt: signedAt }])
+    expect(expired(new Headers(withBoth.headers), utf8.encode(body), signedAt)).toEqual(refused("expired"))
+  })
+
+  test("does not verify an HMAC that was made with the public key as its secret", () => {
+    const id = headers?.["webhook-id"] ?? ""
+    const signing = { id, timestamp: String(signedAt / 1_000), body: utf8.encode(body) }
+    for (const key of [secret, secret.slice("whpk_".length)]) {
+      const forged = signedHeaders(scheme, key, signing)
+      expect(verified({ ...given, headers: forged })).toEqual(refused("mismatch"))
+      const renamed = { ...forged, "webhook-signature": (forged["webhook-signature"] ?? "").replace("v1,", "v1a,") }
+      expect(verified({ ...given, headers: renamed })).toEqual(refused("malformed"))
+    }
+  })
+
+  test("is compared with three signatures at most, because each costs as much as many HMACs", () => {
+    const other = `v1a,${Buffer.alloc(64).toString("base64")}`
+    const withOthers = (count: number) => ({
+      ...headers,
+      "webhook-signature": [...Array(count).fill(other), headers?.["webhook-signature"]].join(" "),
+    })
+    expect(verified({ ...given, headers: withOthers(2) })).toEqual(accepted)
+    expect(verified({ ...given, headers: withOthers(3) })).toEqual(refused("mismatch"))
+  })
+
+  test("has 32 bytes", () => {
+    const raw = (bytes: number) => `whpk_${Buffer.alloc(bytes, 1).toString("base64")}`
+    expect([31, 32, 33].map((bytes) => publicKeyOf(raw(bytes)) !== undefined)).toEqual([false, true, false])
+  })
+})
+
+describe("a sender that signs nothing", () => {
+  const body = utf8.encode("{}")
+  const verifiedBy = (
+    credential: "bearer" | "basic" | "none",
+    authorization: string | undefined,
+    value = "user:pa ss",
+  ) =>
+    verifierOf({ credential }, secrets("another-secret", value))(
+      new Headers(authorization === undefined ? {} : { authorization }),
+      body,
+      at,
+    )
+  const second = { ok: true, secret: "secret 1" } as const
+
+  test("is verified by its token, whatever the case of the scheme", () => {
+    for (const scheme of ["Bearer", "bearer", "BEARER"]) {
+      expect(verifiedBy("bearer", `${scheme} a-token`, "a-token")).toEqual(second)
+    }
+    expect(verifiedBy("bearer", "Bearer a-tokem", "a-token")).toEqual(refused("mismatch"))
+    expect(verifiedBy("bearer", "Bearer a-token2", "a-token")).toEqual(refused("mismatch"))
+    expect(verifiedBy("bearer", "Basic a-token", "a-token")).toEqual(refused("malformed"))
+    expect(verifiedBy("bearer", "Bearer a token", "a token")).toEqual(refused("malformed"))
+    expect(verifiedBy("bearer", undefined)).toEqual(refused("missing"))
+  })
+
+  test("is verified by its user and password", () => {
+    const basic = (text: string) => `Basic ${Buffer.from(text).toString("base64")}`
+    expect(verifiedBy("basic", basic("user:pa ss"))).toEqual(second)
+    expect(verifiedBy("basic", basic("user:Zoë"), "user:Zoë")).toEqual(second)
+    for (const wrong of ["user:pa sS", "user", "user:", ":pa ss", "User:pa ss"]) {
+      expect(verifiedBy("basic", basic(wrong))).toEqual(refused("mismatch"))
+    }
+    expect(verifiedBy("basic", "Basic")).toEqual(refused("malformed"))
+  })
+
+  test("is refused with an expired secret", () => {
+    const verify = verifierOf({ credential: "bearer" }, [{ name: "old", value: "a-token", expiresAt: at }])
+    expect(verify(new Headers({ authorization: "Bearer a-token" }), body, at)).toEqual(refused("expired"))
+    expect(verify(new Headers({ authorization: "Bearer a-token" }), body, at - 1)).toEqual({ ok: true, secret: "old" })
+  })
+
+  test("has its secret stored nowhere", () => {
+    const sender: Sender = {
+      scheme: { credential: "bearer" },
+      places: { type: ["authorization", "x-kind"] },
+      types: [],
+    }
+    const headers = new Headers({ authorization: "Bearer a-token", "x-kind": "made" })
+    expect(received(sender, headers)).toEqual({ createdAt: "", headers: { "x-kind": "made" } })
+  })
+})
+
+describe("a challenge", () => {
+  const ask = (body: unknown, name: keyof typeof schemes = "slack") =>
+    challengeIn(senderOf(name), utf8.encode(JSON.stringify(body)))
+  const asked = { token: "t", challenge: '3e"<script>', type: "url_verification" }
+
+  test("of Slack is the text of its field", () => {
+    expect(ask(asked)).toBe(asked.challenge)
+    expect(ask({ ...asked, challenge: "c".repeat(512) })).toBe("c".repeat(512))
+  })
+
+  test("is nothing else: an event, another sender's, a long one, or one that is not text", () => {
+    expect(ask({ ...asked, type: "event_callback" })).toBeUndefined()
+    expect(ask({ type: "event_callback", event: asked })).toBeUndefined()
+    expect(ask(asked, "github")).toBeUndefined()
+    expect(ask({ ...asked, challenge: "c".repeat(513) })).toBeUndefined()
+    expect(ask({ ...asked, challenge: 1 })).toBeUndefined()
+    expect(ask({ ...asked, padding: "p".repeat(4_096) })).toBeUndefined()
+    expect(challengeIn(senderOf("slack"), utf8.encode("url_verification"))).toBeUndefined()
+  })
+
+  test("of a GET is the value of hub.challenge, if a page can't be made of it", () => {
+    const query = (more: Record<string, string>) =>
+      `http://relay.example/hooks?${new URLSearchParams({ "hub.mode": "subscribe", "hub.verify_token": "t&=", ...more })}`
+    expect(hubChallenge(query({ "hub.challenge": "1158201444" }))).toEqual({ challenge: "1158201444", token: "t&=" })
+    for (const wrong of ["", "<script>", "a b", "é", "c".repeat(513)]) {
+      expect(hubChallenge(query({ "hub.challenge": wrong }))).toBeUndefined()
+    }
+    expect(hubChallenge(query({ "hub.challenge": "1", "hub.mode": "unsubscribe" }))).toBeUndefined()
+    expect(hubChallenge("http://relay.example/hooks")).toBeUndefined()
+  })
 })
 
 describe("a header with several signatures", () => {
@@ -203,7 +358,7 @@ test("a scheme that a config writes out signs with its algorithm, encoding, pref
         },
         places: { type: ["/type"] },
         types: [],
-      })
+      }) as Sender<Scheme>
       const headers = signedHeaders(scheme, "s", { id: "1", timestamp: String(at / 1_000), body })
       const key = new Bun.CryptoHasher(algorithm, "s")
       const digest = key
@@ -264,7 +419,7 @@ describe("the facts of a delivery", () => {
   })
 
   test("without an id have a hash of path, timestamp and body", () => {
-    const sender: Sender = {
+    const sender: Sender<Scheme> = {
       scheme: { ...schemes["standard-webhooks"].verify },
       places: { type: ["/type"] },
       types: [],
@@ -275,6 +430,29 @@ describe("the facts of a delivery", () => {
     expect(new Set(ids).size).toBe(4)
     expect(idOf("1", "{}")).toBe(ids[0] ?? "")
     expect(ids[0]).toMatch(/^sha256:[0-9a-f]{64}$/)
+  })
+
+  test("are found by expressions over the body", async () => {
+    await Effect.runPromise(Jmespath.load)
+    const sender: Sender = {
+      scheme: { credential: "none" },
+      places: {
+        id: { jmespath: "messages[0].id" },
+        type: ["/kind", { jmespath: "messages[?urgent].level | [0]" }],
+        account: { jmespath: "length(messages)" },
+        time: { jmespath: "sent" },
+      },
+      types: [],
+    }
+    const body = '{"kind":"alarm","messages":[{"id":12345678901234567890,"urgent":true,"level":"red"}],"sent":60}'
+    expect(readOf(sender, {}, body)).toMatchObject({
+      id: "12345678901234567890",
+      type: "alarm.red",
+      accountId: "1",
+      foreign: { createdAt: "1970-01-01T00:01:00.000Z" },
+    })
+    expect(() => readOf(sender, {}, "{}")).toThrow("length")
+    expect(readOf(sender, {}, "no JSON")).toMatchObject({ type: "" })
   })
 
   test("in the wrong form count as missing, and the time is that of receipt", () => {
@@ -293,7 +471,7 @@ test("a sample delivery is verified and read as its sender's", () => {
     expect(verifier(sender.scheme, secrets("AAAA"))(given, body, at)).toEqual(accepted)
     const event = { webhook: "w", webhookId: "", signature: "", secret: "", receivedAt: 0, body }
     expect(read(sender, "/", { ...event, foreign: received(sender, given) })).toMatchObject({
-      id: "evt_1",
+      id: sender.places.id === undefined ? expect.stringMatching(/^sha256:/) : "evt_1",
       type: "a.b.c",
       accountId: sender.places.account === undefined ? "" : "acct_1",
     })

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes senders.json with the senders' own libraries, in the versions below, and Shopify's with openssl.
+# Makes senders.json with the senders' own libraries, in the versions below, and Shopify's, Slack's and those with Ed25519 by openssl.
 # Run it here: ./make-senders.sh > senders.json && bunx biome format --write senders.json
 # It also has the libraries verify deliveries that `Foreign.ts` signs, and fails if one of them refuses.
 set -eu
@@ -23,9 +23,19 @@ const bodies = {
   spaced: ' {\n  "type" : "invoice.paid",\t"price": 1.10, "name": "Zo\u00eb \u{1f4c5}"\r\n}\n',
 }
 const standard = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-const openssl = (secret: string, body: string): string =>
+const openssl = (secret: string, body: string, encoding: "base64" | "hex" = "base64"): string =>
   Bun.spawnSync(["openssl", "dgst", "-sha256", "-hmac", secret, "-binary"], { stdin: Buffer.from(body) })
-    .stdout.toString("base64")
+    .stdout.toString(encoding)
+
+// The first key of RFC 8032, section 7.1.
+const seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+const publicKey = Buffer.from("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "hex")
+await Bun.write("key.der", Buffer.from(\`302e020100300506032b657004220420\${seed}\`, "hex"))
+const ed25519 = async (text: string): Promise<string> => {
+  await Bun.write("text", text)
+  const args = ["pkeyutl", "-sign", "-rawin", "-keyform", "DER", "-inkey", "key.der", "-in", "text"]
+  return Bun.spawnSync(["openssl", ...args]).stdout.toString("base64")
+}
 
 const made = []
 for (const [name, body] of Object.entries(bodies)) {
@@ -35,6 +45,12 @@ for (const [name, body] of Object.entries(bodies)) {
     "x-hub-signature-256": await sign("It's a Secret to Everybody", body),
     "x-github-delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
     "x-github-event": "issues",
+  })
+  add("meta", "an-app-secret", { "x-hub-signature-256": await sign("an-app-secret", body) })
+  const signing = "8f742231b10e8888abcd99yyyzzz85a5"
+  add("slack", signing, {
+    "x-slack-signature": \`v0=\${openssl(signing, \`v0:\${at}:\${body}\`, "hex")}\`,
+    "x-slack-request-timestamp": String(at),
   })
   const secret = "whsec_test_secret"
   add("stripe", secret, {
@@ -51,6 +67,19 @@ for (const [name, body] of Object.entries(bodies)) {
       [\`\${prefix}-timestamp\`]: String(at),
     })
   }
+  const signature = await ed25519(\`\${ids.id}.\${at}.\${body}\`)
+  made.push({
+    name: \`standard-webhooks with Ed25519, \${name}\`,
+    scheme: "standard-webhooks",
+    secret: \`whpk_\${publicKey.toString("base64")}\`,
+    at: at * 1_000,
+    body,
+    headers: {
+      "webhook-signature": \`v1a,\${signature}\`,
+      "webhook-id": ids.id,
+      "webhook-timestamp": String(at),
+    },
+  })
   add("shopify", "hush", {
     "x-shopify-hmac-sha256": openssl("hush", body),
     "x-shopify-topic": "orders/create",
@@ -72,6 +101,10 @@ const one = ours("standard-webhooks", standard)
 new Standard(standard).verify(one.text, one.headers)
 const two = ours("svix", standard)
 new Svix(standard).verify(two.text, two.headers)
+const chat = ours("slack", "s")
+const signedAt = chat.headers["x-slack-request-timestamp"] ?? ""
+const written = \`v0=\${openssl("s", \`v0:\${signedAt}:\${chat.text}\`, "hex")}\`
+if (written !== chat.headers["x-slack-signature"]) throw new Error("slack")
 const shop = ours("shopify", "s")
 if (openssl("s", shop.text) !== shop.headers["x-shopify-hmac-sha256"]) throw new Error("shopify")
 

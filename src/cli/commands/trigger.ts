@@ -12,7 +12,7 @@ import { isKnown, isRelayEvent } from "../../event/EventType.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { sample } from "../../event/SampleEvent.ts"
 import { hmacSha256, sign } from "../../event/Signature.ts"
-import { sampleDelivery } from "../../routing/Foreign.ts"
+import * as Senders from "../../routing/Foreign.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { failed, io, unreachable, usage } from "../support/CommandError.ts"
 import { Json, text, toggle } from "../support/flags.ts"
@@ -156,12 +156,18 @@ const pick = (config: RelayConfig, name: Option.Option<string>) => {
     : Effect.succeed(webhook)
 }
 
-/** Returns a secret that has not expired. */
-const secretOf = (webhook: Webhook, now: number) => {
-  const secret = webhook.secrets.find(({ expires }) => expires === undefined || now < expires)
-  return secret === undefined
-    ? Effect.fail(failed(`every secret of the webhook ${webhook.name} has expired`))
-    : Effect.succeed(secret)
+/** Returns a secret that has not expired and that signs; empty if the sender has none. */
+const secretOf = ({ name, secrets, sender }: Webhook, now: number) => {
+  if (sender !== undefined && Senders.isUnsigned(sender.scheme) && sender.scheme.credential === "none") {
+    return Effect.succeed("")
+  }
+  const valid = secrets.filter(({ expires }) => expires === undefined || now < expires)
+  const values = valid.map(({ value }) => Redacted.value(value))
+  if (values.length === 0) return Effect.fail(failed(`every secret of the webhook ${name} has expired`))
+  const value = values.find((value) => sender === undefined || !Senders.isPublicKey(value))
+  return value === undefined
+    ? Effect.fail(failed(`the webhook ${name} has only public keys, and only its sender has the private ones`))
+    : Effect.succeed(value)
 }
 
 interface Wanted {
@@ -177,7 +183,7 @@ const sampler = (webhook: Webhook, secret: string, { type, account, object }: Wa
   if (sender !== undefined) {
     return (now) => {
       const { id } = sample(type, now)
-      const { headers, body } = sampleDelivery(sender, secret, { id, type, account: accountId, now })
+      const { headers, body } = Senders.sampleDelivery(sender, secret, { id, type, account: accountId, now })
       return { eventId: id, headers, body, tampered: encoder.encode(`${new TextDecoder().decode(body)} `) }
     }
   }
@@ -200,6 +206,9 @@ const sampler = (webhook: Webhook, secret: string, { type, account, object }: Wa
 /** Fails if the webhook's sender does not send this type, and nobody forces it. */
 const checkType = Effect.fnUntraced(function* (type: string, { sender }: Webhook, isForced: boolean) {
   if (sender !== undefined) {
+    if (sender.places.type.some((place) => typeof place !== "string")) {
+      return yield* usage("the webhook has its event type at a JMESPath, for which no sample can be made")
+    }
     if (sender.types.length === 0 || sender.types.includes(type) || isForced) return
     return yield* usage(`${plain(type)} is none of the webhook's "event.types"\n  --force sends it anyway.`)
   }
@@ -275,7 +284,7 @@ export const trigger = Command.make(
     const target = unix === undefined ? url : Address.format(config.listen)
     const delivery = {
       url,
-      sample: sampler(webhook, Redacted.value(secret.value), flags),
+      sample: sampler(webhook, secret, flags),
       fetch: unix === undefined ? yield* fetchTrusting(flags.ca) : yield* HttpTransport.makeAt(unix),
       tamper,
     }

@@ -11,7 +11,7 @@ import { eventLoop } from "../../event/EventLoop.ts"
 import { nearest } from "../../event/Nearest.ts"
 import { inSlices } from "../../event/Rounds.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
-import { type Sender, schemes, withLowercase } from "../../routing/Foreign.ts"
+import { type Sender, senders, withLowercase } from "../../routing/Foreign.ts"
 import type { Certificate } from "../Certificate.ts"
 import {
   type AdminConfig,
@@ -308,9 +308,9 @@ const senderOf = (
   verify: NonNullable<ConfigFile["webhooks"][string]["verify"]>,
   { types = [], ...given }: Partial<NonNullable<ConfigFile["webhooks"][string]["event"]>> = {},
 ): Sender => {
-  const places = { type: [], ...(typeof verify === "string" && schemes[verify].event), ...given }
+  const places = { type: [], ...(typeof verify === "string" && senders[verify].event), ...given }
   const scheme =
-    typeof verify === "string" ? schemes[verify].verify : { ...verify, tolerance: Duration.toMillis(verify.tolerance) }
+    typeof verify === "string" ? senders[verify].verify : { ...verify, tolerance: Duration.toMillis(verify.tolerance) }
   return withLowercase({ scheme, places, types })
 }
 

@@ -4,15 +4,25 @@ import { longest } from "../../event/Envelope.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { parsePointer } from "../../event/Pointer.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
+import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import { span } from "../../formats/Texts.ts"
-import { isBase64Secret, isScheme, schemes } from "../../routing/Foreign.ts"
+import {
+  isBase64Secret,
+  isPublicKey,
+  isSender,
+  isUnsigned,
+  publicKeyOf,
+  type Scheme,
+  senders,
+  type Unsigned,
+} from "../../routing/Foreign.ts"
 import { type Address, isLoopback, isWildcard } from "../Address.ts"
 import { developmentSecret, maxInFlight, probePaths } from "../Config.ts"
 import { error, errorAtKey, type Finding, formatPath, warning, warningAtKey } from "../diagnostics/Source.ts"
 import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { usual } from "../schema/ConfigFile.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
-import { nameRules, repeated, type Text, texts, weakRules } from "./ShapeRules.ts"
+import { conditionRules, nameRules, repeated, type Text, texts, weakRules } from "./ShapeRules.ts"
 import { listeners } from "./SinkRules.ts"
 
 /** Reports whether a text can be a webhook id, which is sent in a header. */
@@ -132,16 +142,20 @@ export const webhookRules = (root: Fields, now: EpochMillis): ReadonlyArray<Find
       ...(typeof path === "string" ? idRules(texts(id, [...at, "id"])) : []),
       ...bodyRules(maxBody, [...at, "maxBody"]),
       ...headerRules(headers, [...at, "headers"]),
-      ...senderRules(fields(value), at),
+      ...senderRules(fields(value), at, root),
       ...commitRules(commitTimeout, root.idleTimeout, [...at, "commitTimeout"]),
-      ...secretRules(signing, [...at, "secrets"], now),
+      ...secretRules(secrets, [...at, "secrets"], now, fields(value).verify),
       ...(isExposed ? developmentRules(signing, [...at, "secrets"]) : []),
     ]
   })
   return [...sharedSecrets(webhooks), ...each, ...sharedPaths(webhooks)]
 }
 
-const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: EpochMillis): ReadonlyArray<Finding> => {
+const secretRules = (value: unknown, at: Path, now: EpochMillis, verify: unknown): ReadonlyArray<Finding> => {
+  const secrets = items(value).map(fields)
+  if (Array.isArray(value) && secrets.length === 0 && verify !== "none") {
+    return [error(at, noSecret)]
+  }
   const named = secrets.flatMap(({ name }, index) => texts(name, [...at, index, "name"]))
   const twice = repeated(named, ({ text }) => text).map(([again]) =>
     error(again.path, "another secret of this webhook has the same name", "logs tell secrets apart by their names"),
@@ -162,20 +176,29 @@ const secretRules = (secrets: ReadonlyArray<Fields>, at: Path, now: EpochMillis)
   ]
 }
 
+const noSecret = "without a secret no delivery can be verified: add the one that the sender shows for the webhook"
+
 // Rules for webhooks of other senders.
 
 /** A header's name without dots. With dots, a path into the body is meant. */
 const plainHeader = /^[A-Za-z0-9_-]+$/
 
-/** Finds places that are neither a header's name nor a JSON Pointer. */
+/** Finds places that are not a header's name, a JSON Pointer or an expression. */
 const placeRules = ({ types: _, ...places }: Fields, at: Path): ReadonlyArray<Finding> =>
-  Object.entries(places).flatMap(([key, value]) =>
-    texts(value, [...at, key])
+  Object.entries(places).flatMap(([key, value]) => [
+    ...texts(value, [...at, key])
       .filter(({ text }) => (text.startsWith("/") ? parsePointer(text) === undefined : !plainHeader.test(text)))
       .map(({ path }) =>
-        error(path, "this is neither a header's name nor a JSON Pointer", 'such as "x-event-type" or "/data/type"'),
+        error(
+          path,
+          "this is neither a header's name nor a JSON Pointer",
+          'such as "x-event-type", "/data/type" or { "jmespath": "data.type" }',
+        ),
       ),
-  )
+    ...(Array.isArray(value) ? value.map((item, index) => [item, [key, index]] as const) : [[value, [key]] as const])
+      .filter(([item]) => Jmespath.isShape(item))
+      .flatMap(([item, path]) => conditionRules(fields(item).jmespath, [...at, ...path, "jmespath"])),
+  ])
 
 /** Checks a scheme that the config writes out. */
 const hmacRules = ({ signed = "{{body}}", timestamp, id, separator }: Fields, at: Path): ReadonlyArray<Finding> => {
@@ -207,14 +230,73 @@ const hmacRules = ({ signed = "{{body}}", timestamp, id, separator }: Fields, at
   return found
 }
 
+/** Checks the secrets of a scheme. */
+const keyRules = (scheme: Pick<Scheme, "secret" | "ed25519">, secrets: unknown, at: Path): ReadonlyArray<Finding> =>
+  items(secrets).flatMap((secret, index) => {
+    const { value } = fields(secret)
+    if (scheme.secret !== "base64" || typeof value !== "string") return []
+    const path = [...at, "secrets", index, "value"]
+    if (scheme.ed25519 !== undefined && isPublicKey(value)) {
+      const message = "this is no Ed25519 key, so no delivery would verify"
+      return publicKeyOf(value) === undefined ? [error(path, message, "it is `whpk_` and 32 bytes in base64")] : []
+    }
+    if (isBase64Secret(value)) return []
+    return [error(path, "this is no base64, so no delivery would verify", "the sender shows it as `whsec_` and base64")]
+  })
+
+/** Checks a webhook whose sender signs nothing, so that others can read or guess what it sends. */
+const unsignedRules = ({ credential }: Unsigned, secrets: unknown, at: Path, root: Fields): ReadonlyArray<Finding> => {
+  const path = [...at, "verify"]
+  const [listen] = listeners(root)
+  if (credential === "none") {
+    const isOpen = listen !== undefined && !isLoopback(listen)
+    return [
+      ...(items(secrets).length > 0
+        ? [error([...at, "secrets"], "nothing verifies these", "leave the list empty")]
+        : []),
+      isOpen
+        ? error(
+            path,
+            "everybody could send events, because the relay listens beyond this machine",
+            'let "listen" be 127.0.0.1 or a Unix socket, or verify the deliveries',
+          )
+        : warning(
+            path,
+            "every program on this machine can send events, and a proxy in front opens this to everybody",
+            "verify the deliveries if there is a proxy",
+          ),
+    ]
+  }
+  const found: Array<Finding> = []
+  if (root.tls === undefined && root.behindProxy !== true) {
+    const message = "anyone on the way can read this secret, because the relay does no TLS"
+    found.push(error(path, message, 'set "tls", or "behindProxy": true if a proxy in front does TLS'))
+  }
+  for (const [index, secret] of items(secrets).entries()) {
+    const { value } = fields(secret)
+    if (credential !== "basic" || typeof value !== "string" || value.includes(":")) continue
+    const message = "this has no colon, so no delivery would verify"
+    found.push(
+      error([...at, "secrets", index, "value"], message, "for `basic` it is the user, a colon and the password"),
+    )
+  }
+  return found
+}
+
+/** The keys that only a webhook of another sender has. */
+const foreignKeys = ["event", "verifyToken"] as const
+
 /** Checks what only a webhook of another sender has. */
-const senderRules = (webhook: Fields, at: Path): ReadonlyArray<Finding> => {
+const senderRules = (webhook: Fields, at: Path, root: Fields): ReadonlyArray<Finding> => {
   const { verify, event, secrets } = webhook
   if (verify === undefined) {
-    const message = 'only a webhook with "verify" reads an event from other places'
-    return event === undefined ? [] : [errorAtKey([...at, "event"], message, 'set "verify", or remove it')]
+    return foreignKeys
+      .filter((key) => webhook[key] !== undefined)
+      .map((key) =>
+        errorAtKey([...at, key], 'this key is for webhooks with "verify" alone', 'set "verify", or remove it'),
+      )
   }
-  const named = typeof verify === "string" && isScheme(verify) ? schemes[verify] : undefined
+  const named = typeof verify === "string" && isSender(verify) ? senders[verify] : undefined
   const places: Fields = { ...named?.event, ...fields(event) }
   const found = [
     ...["id", "headers", "strictId"]
@@ -229,14 +311,11 @@ const senderRules = (webhook: Fields, at: Path): ReadonlyArray<Finding> => {
       .map(({ path }) => error(path, "event types that begin with relay. are the relay's own", "remove it")),
   ]
   if (typeof verify === "string" ? named === undefined : !Predicate.isObject(verify)) return found
-  const base64 = named?.verify.secret ?? fields(verify).secret
-  for (const [index, secret] of items(secrets).entries()) {
-    const { value } = fields(secret)
-    if (base64 !== "base64" || typeof value !== "string" || isBase64Secret(value)) continue
-    const message = "this is no base64, so no delivery would verify"
-    found.push(error([...at, "secrets", index, "value"], message, "the sender shows it as `whsec_` and base64"))
-  }
-  if (texts(places.type, []).length === 0) {
+  const scheme: Scheme | Unsigned | undefined = named?.verify
+  if (scheme !== undefined && isUnsigned(scheme)) found.push(...unsignedRules(scheme, secrets, at, root))
+  else
+    found.push(...keyRules(scheme ?? { secret: fields(verify).secret === "base64" ? "base64" : "text" }, secrets, at))
+  if (items(places.type).length === 0 && typeof places.type !== "string" && !Jmespath.isShape(places.type)) {
     found.push(error([...at, "verify"], "no key says which part of a delivery is its event type", 'set "event.type"'))
   }
   if (places.id === undefined) {
@@ -259,8 +338,8 @@ export const listenRules = (root: Fields): ReadonlyArray<Finding> => {
   const { token, tokens } = fields(root.admin)
   const [listen, adminListen] = listeners(root)
   const found: Array<Finding> = []
-  if (listen !== undefined && !isLoopback(listen) && root.tls === undefined) {
-    const hint = 'set "tls", or keep it behind a proxy that does TLS'
+  if (listen !== undefined && !isLoopback(listen) && root.tls === undefined && root.behindProxy !== true) {
+    const hint = 'set "tls", or "behindProxy": true if a proxy in front does TLS'
     found.push(warning(["listen"], "the receiver listens beyond this machine without TLS", hint))
   }
   if (listen !== undefined) found.push(...socketRules(root, listen))

@@ -8,39 +8,24 @@
  */
 import { Duration, Effect, Schema, SchemaTransformation } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
-import { schemeNames } from "../../routing/Foreign.ts"
 import {
   anyHeaderName,
+  asList,
   count,
   countOr,
   flag,
   headerName,
   oneOf,
+  rateLimit,
   secret,
   Text,
   text,
   textOr,
   textOrShapeOr,
+  textOrTexts,
 } from "./Keys.ts"
+import { senderKeys } from "./SenderKeys.ts"
 import { httpUrlProblem, lengthOf, Units } from "./Units.ts"
-
-/** A value or a list of values, decoded to a list. */
-const asList = <A>(written: Schema.Codec<A | ReadonlyArray<A>>, item: Schema.Codec<A>) =>
-  written.pipe(
-    Schema.decodeTo(
-      Schema.Array(item),
-      SchemaTransformation.transform<ReadonlyArray<A>, A | ReadonlyArray<A>>({
-        decode: (value) => (Array.isArray(value) ? value : [value as A]),
-        encode: (list) => list,
-      }),
-    ),
-  )
-
-const textOrTexts = (description: string) =>
-  asList(
-    Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" }),
-    Schema.String,
-  )
 
 // The schema of a route's `where`: conditions on fields of the envelope.
 
@@ -255,37 +240,6 @@ const SilentAfter = Schema.Union([
   expected: '"2 hours", or { "duration": "2 hours", "hours": "08:00-18:00", "timeZone": "Europe/Berlin" }',
 })
 
-/** A scheme that a config writes out. The rows of `schemes` have the same form. */
-const Hmac = Schema.Struct({
-  header: anyHeaderName("The header of the signature"),
-  algorithm: oneOf("The hash of the HMAC", ["sha256", "sha1", "sha512"], "sha256"),
-  encoding: oneOf("How the signature is written; hexadecimal digits may be of either case", ["hex", "base64"], "hex"),
-  prefix: Schema.optionalKey(text("The text before each signature, such as `sha256=`")),
-  separator: Schema.optionalKey(
-    text("The text between the header's parts, if it has several; one signature must match"),
-  ),
-  signed: textOr("The signed text: `{{timestamp}}`, `{{id}}` and `{{body}}`, which it must have", "{{body}}"),
-  timestamp: Schema.optionalKey(
-    text("The header of the time in Unix seconds; with `=` at its end, the start of a part of the signature's header"),
-  ),
-  id: Schema.optionalKey(anyHeaderName("The header that `{{id}}` stands for")),
-  tolerance: Units.duration.or("5 minutes", "How far the signed time may be from now, in both directions"),
-  secret: oneOf("Whether the secret is text, or base64 that may begin with `whsec_`", ["text", "base64"], "text"),
-})
-
-const Places = Schema.Struct({
-  id: Schema.optionalKey(text("The id of the event")),
-  type: Schema.optionalKey(textOrTexts("The type; several parts are joined by dots, without missing ones")),
-  account: Schema.optionalKey(text("The account")),
-  time: Schema.optionalKey(text("The time of the event: ISO 8601, or seconds or milliseconds since 1970")),
-  types: textOrTexts("The types that this sender sends, so that patterns can be checked").pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed([])),
-  ),
-}).annotate({
-  description:
-    "Where another sender's deliveries have an event's facts: a header's name, or a JSON Pointer into the body",
-})
-
 const Webhook = Schema.Struct({
   id: Schema.optionalKey(
     textOrTexts("The webhook id, or several; the header is not signed, so it only selects the secrets"),
@@ -300,26 +254,17 @@ const Webhook = Schema.Struct({
       toJsonSchema: () => ({ pattern: "^/[^\\s?#]*$" }),
     }),
   ),
-  secrets: Schema.Array(Secret)
-    .check(
-      Schema.isMinLength(1, {
-        message: "without a secret no delivery can be verified: add the one that the sender shows for the webhook",
-      }),
-    )
-    .annotate({ description: "Any that has not expired verifies, so a secret is rotated without a gap" }),
+  secrets: Schema.Array(Secret).annotate({
+    description:
+      'Any that has not expired verifies, so a secret is rotated without a gap; empty with `"verify": "none"`',
+  }),
   headers: Schema.Struct({
     signature: headerName("Carries the signature", usual.signature),
     webhookId: headerName("Carries the webhook id", usual.webhookId),
   })
     .annotate({ description: "Names of the sender's headers" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  verify: Schema.optionalKey(
-    Schema.Union([Schema.Literals(schemeNames), Hmac]).annotate({
-      description: "How another sender than the scheduling service signs: the name of a scheme, or its parts",
-      expected: `${schemeNames.map((name) => `"${name}"`).join(", ")}, or an object with at least a "header"`,
-    }),
-  ),
-  event: Schema.optionalKey(Places),
+  ...senderKeys,
   unknownTypes: oneOf(
     "Treatment of an event type outside of the catalogue",
     ["route", "quarantine", "reject"],
@@ -421,15 +366,6 @@ const Quarantine = Schema.Struct({
 }).annotate({
   description: "Deliveries that are signed but can't be routed; they never cost other deliveries a refusal",
 })
-
-const rateLimit = (description: string) =>
-  Schema.Union([
-    Units.rate({ description: "Events per unit of time" }),
-    Schema.Struct({
-      events: count("Maximum events in that time", 1, 1_000_000_000),
-      per: Units.duration.required({ description: "The unit of time" }),
-    }),
-  ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
 
 const Clients = Schema.Struct({
   baseUrl: Schema.String.annotate({
@@ -564,6 +500,10 @@ export const ConfigFile = Schema.Struct({
     ),
   ),
   tls: Schema.optionalKey(Tls),
+  behindProxy: flag(
+    "States that a proxy in front does TLS; the webhooks with `bearer` and `basic` need it or `tls`",
+    false,
+  ),
   drain: Drain.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   admin: Admin.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   telemetry: Telemetry.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),

@@ -2,7 +2,7 @@
  * The schemas of a config's keys. Each carries the facts about its key that the
  * reference, the rules and the diagnostics need ({@link Traits}).
  */
-import { Effect, Schema } from "effect"
+import { Effect, Schema, SchemaTransformation } from "effect"
 import type { Traits } from "./Traits.ts"
 import { Units } from "./Units.ts"
 
@@ -162,3 +162,32 @@ export const batch = (events: string, most: number) =>
   Schema.Struct(batchFields(events, most))
     .annotate({ description: "How batches fill" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+
+/** A value or a list of values, decoded to a list. */
+export const asList = <A>(written: Schema.Codec<A | ReadonlyArray<A>>, item: Schema.Codec<A>) =>
+  written.pipe(
+    Schema.decodeTo(
+      Schema.Array(item),
+      SchemaTransformation.transform<ReadonlyArray<A>, A | ReadonlyArray<A>>({
+        decode: (value) => (Array.isArray(value) ? value : [value as A]),
+        encode: (list) => list,
+      }),
+    ),
+  )
+
+/** A text or a list of texts, decoded to a list. */
+export const textOrTexts = (description: string) =>
+  asList(
+    Schema.Union([Text, Schema.Array(Text)]).annotate({ description, expected: "text, or a list of texts" }),
+    Schema.String,
+  )
+
+/** A number of events in a unit of time. */
+export const rateLimit = (description: string) =>
+  Schema.Union([
+    Units.rate({ description: "Events per unit of time" }),
+    Schema.Struct({
+      events: count("Maximum events in that time", 1, 1_000_000_000),
+      per: Units.duration.required({ description: "The unit of time" }),
+    }),
+  ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })

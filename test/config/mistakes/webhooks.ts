@@ -5,6 +5,9 @@ import { config, secretsOf, type Theme, webhook, webhookWith } from "./Mistake.t
 const secrets = '"secrets": [{ "name": "a", "value": "a-long-signing-secret-b" }]'
 const withPath = (path: string): string => webhook(`"path": §"${path}", ${secrets}`)
 
+const places = '"event": { "type": "/type", "id": "/id", "types": "a.b" }'
+const unverified = webhook(`"path": "/hooks", "secrets": [], "verify": §"none", ${places}`)
+
 const silentWithin = (hours: string, timeZone: string): string =>
   webhookWith(`"silentAfter": { "duration": "2 weeks", "hours": ${hours}, "timeZone": ${timeZone} }`)
 
@@ -33,6 +36,22 @@ export const webhooks: Theme = {
       '"probes": true,\n  "webhooks"',
     ),
     "a path that is too long": withPath(`/${"h".repeat(1_000)}`),
+    "no verification beyond this machine": unverified.replace(
+      '"webhooks"',
+      '"listen": "0.0.0.0:8080", "behindProxy": true,\n  "webhooks"',
+    ),
+    "no verification on this machine": unverified,
+    "a token without TLS": webhookWith(`"verify": §"bearer", ${places}`),
+    "a user without a password": webhook(
+      `"path": "/hooks", "secrets": [{ "name": "now", "value": §"a-long-signing-secret-b" }], "verify": "basic", ${places}`,
+    ).replace('"webhooks"', '"behindProxy": true,\n  "webhooks"'),
+    "a public key that is too short": webhook(
+      '"path": "/hooks", "secrets": [{ "name": "now", "value": §"whpk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" }], "verify": "svix", "event": { "types": "a.b" }',
+    ),
+    "a verify token for the scheduling service": webhookWith('§"verifyToken": "a-verify-token"'),
+    "a place by a wrong expression": webhookWith(
+      '"verify": "github", "event": { "account": { "jmespath": "repository.[§0" }, "types": "push" }',
+    ),
     "a scheme of no sender": webhookWith('"verify": §"gitlab"'),
     "a scheme in which nothing is signed": webhookWith(
       '"verify": { "header": "x-sign", "signed": §"{{timestamp}}", "timestamp": "x-time" }, "event": { "id": "/id", "type": "/type", "types": "a.b" }',
