@@ -163,23 +163,33 @@ const isShown = (key: string, value: unknown): boolean =>
 /** Maximum depth that is shown. Nobody reads deeper levels, and a hostile body may be nested too deep to be written. */
 const deepest = 100
 
-const masked = (key: string, value: unknown, depth: number): unknown => {
-  if (isShown(key, value)) return value
-  if (depth === deepest) return mask
-  if (Array.isArray(value)) return value.map((item) => masked(key, item, depth + 1))
-  return Predicate.isObject(value) ? maskedFields(value, depth + 1) : mask
+/** Masks the values of `named` fields whatever they are. */
+const maskedFields = (fields: object, named: ReadonlyArray<string>, depth = 0): object => {
+  const masked = (key: string, value: unknown, depth: number): unknown => {
+    if (isShown(key, value)) return value
+    if (depth === deepest) return mask
+    if (Array.isArray(value)) return value.map((item) => masked(key, item, depth + 1))
+    return Predicate.isObject(value) ? maskedFields(value, named, depth + 1) : mask
+  }
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [
+      fieldName.test(key) ? key : mask,
+      named.includes(key) ? mask : masked(key, value, depth),
+    ]),
+  )
 }
 
-const maskedFields = (fields: object, depth = 0): object =>
-  Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => [fieldName.test(key) ? key : mask, masked(key, value, depth)]),
-  )
-
-/** Returns the masked body as JSON, or `undefined` if the event has no envelope. */
-export const maskedBody = ({ body, foreign }: Pick<Event, "body" | "foreign">): Uint8Array | undefined => {
+/**
+ * Returns the masked body as JSON, or `undefined` if the event has no envelope. `named`
+ * are the fields that its webhook masks besides.
+ */
+export const maskedBody = (
+  { body, foreign }: Pick<Event, "body" | "foreign">,
+  named: ReadonlyArray<string> = none,
+): Uint8Array | undefined => {
   if (foreign !== undefined) {
     const object = Result.getOrUndefined(decodeObject(body))
-    return object && new TextEncoder().encode(JSON.stringify(maskedFields(object)))
+    return object && new TextEncoder().encode(JSON.stringify(maskedFields(object, named)))
   }
   const decoded = decode(body)
   if (Result.isFailure(decoded)) return undefined
@@ -191,8 +201,8 @@ export const maskedBody = ({ body, foreign }: Pick<Event, "body" | "foreign">): 
       account_id,
       version,
       created_at,
-      data: { type, object: maskedFields(object), ...maskedFields(besides) },
-      ...maskedFields(others),
+      data: { type, object: maskedFields(object, named), ...maskedFields(besides, named) },
+      ...maskedFields(others, named),
     }),
   )
 }

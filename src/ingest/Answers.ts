@@ -48,9 +48,16 @@ const answers = {
   tooSlow: { status: 408, title: "The body took too long", headers: Problem.closing },
   brokenOff: Problem.badRequest("the body ended early"),
   unreadable: Problem.badRequest("this is not HTTP/1"),
+  notGzip: Problem.badRequest("the body is not gzip"),
   signature: { status: 401, title: "The signature is missing or does not match" },
   unknownType: { status: 422, title: "This webhook does not take this event type" },
   undecodable: { status: 422, title: "The body is not a delivery envelope" },
+  rateLimited: {
+    status: 429,
+    title: "More deliveries than this webhook takes",
+    detail: "try again",
+    headers: retryAfter(1),
+  },
   full: { status: 503, title: "The journal is full", detail: "try again", headers: retryAfter(30) },
   quarantineFull: { status: 503, title: "The quarantine is full", detail: "try again", headers: retryAfter(30) },
   unavailable: { status: 503, title: "The journal is not available", detail: "try again", headers: retryAfter(5) },
@@ -132,6 +139,11 @@ export const refusals = {
     what: "the body ended early",
     advice: "look at the network and at the time-outs of the proxy in front",
   },
+  notGzip: {
+    answer: answers.notGzip,
+    what: "the body is not gzip, although its content encoding says so",
+    advice: "make the client or the proxy in front send what `Content-Encoding` says",
+  },
   signatureMissing: {
     answer: answers.signature,
     what: "the signature is missing",
@@ -175,6 +187,17 @@ export const refusals = {
     answer: answers.signature,
     what: "the signed time is further from now than the tolerance",
     advice: "compare the clocks of this machine and of the sender; for an old delivery, have the sender send it again",
+  },
+  rateLimited: {
+    answer: answers.rateLimited,
+    what: "there are more deliveries than `rateLimit` allows",
+    advice:
+      "none needed after a short burst if the sender repeats its deliveries; otherwise raise the webhook's `rateLimit`",
+  },
+  webhookFull: {
+    answer: answers.full,
+    what: "the journal is fuller than `journalShare` allows",
+    advice: "look at what fills the journal in `relay status`; the rest of it is for other webhooks",
   },
   unknownType: {
     answer: answers.unknownType,

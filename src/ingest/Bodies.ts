@@ -19,7 +19,7 @@ import { Clock, Duration, Effect, type Scope } from "effect"
 import * as Monotonic from "../event/Monotonic.ts"
 import { rounds } from "../event/Rounds.ts"
 import { free } from "../runtime/RequestGuard.ts"
-import { peerOf } from "../runtime/Runtime.ts"
+import { gunzip, peerOf } from "../runtime/Runtime.ts"
 
 // Memory for arriving bodies, in reusable blocks of one size. A separate buffer for each body would fragment the memory
 // and wait for the garbage collector.
@@ -91,6 +91,8 @@ interface Bodies {
     isVerified: boolean,
   ) => Unread | Promise<Uint8Array | Unread>
   readonly release: (bytes: number) => void
+  /** Unpacks a gzip body of at most `max` bytes. The unpacked bytes then count instead of the packed ones. */
+  readonly unpack: (packed: Uint8Array, max: number) => Promise<Uint8Array | "tooLarge" | "tooMany" | "notGzip">
   /** Frees the memory of a body that is not kept. The body is empty afterwards. */
   readonly free: (body: Uint8Array) => void
 }
@@ -177,6 +179,19 @@ const makeRoom = (readings: Readings, max: number, taken: () => number): void =>
     reading.cancel("tooMany")
   }
 }
+
+/** Makes `unpack` of {@link Bodies}. */
+const unpacking =
+  (gauge: BodiesOptions["gauge"], isFull: () => boolean): Bodies["unpack"] =>
+  async (packed, max) => {
+    // The size is unknown, so the largest counts until then.
+    gauge.bytesInFlight += max
+    const unpacked = isFull() ? "tooMany" : await gunzip(packed, max)
+    gauge.bytesInFlight -= max
+    if (typeof unpacked === "string") return unpacked
+    gauge.bytesInFlight += unpacked.byteLength - packed.byteLength
+    return unpacked
+  }
 
 /** Makes a reader. Its deadlines are checked until the scope closes. */
 export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect.fn.Return<Bodies, never, Scope.Scope> {
@@ -294,7 +309,7 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
     release: (bytes) => {
       gauge.bytesInFlight -= bytes
     },
-    free,
+    ...{ free, unpack: unpacking(gauge, isFull) },
   }
 })
 

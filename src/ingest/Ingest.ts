@@ -10,27 +10,30 @@
  * **Gotcha.** After a 503 for a commit's deadline, the event may still have been
  * stored. The sender's retry is then a duplicate and gets a 2xx.
  */
-import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Result, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Layer, Result, type Scope } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import { maxInFlight, type Webhook } from "../config/Config.ts"
+import { RateLimit } from "../delivery/lane/Batcher.ts"
 import * as Envelope from "../event/Envelope.ts"
 import { type Event, type Foreign, quarantine } from "../event/Event.ts"
 import { eventLoop } from "../event/EventLoop.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import * as Monotonic from "../event/Monotonic.ts"
+import { rounds } from "../event/Rounds.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { attempt } from "../formats/Rendering.ts"
-import { type AppendExit, Journal, type JournalError, unavailable } from "../journal/Journal.ts"
+import { Archive } from "../journal/Archive.ts"
+import { type AppendExit, Journal, unavailable } from "../journal/Journal.ts"
 import * as Senders from "../routing/Foreign.ts"
 import { candidates, type Receiver, type Router, type RoutingTable } from "../routing/Router.ts"
-import * as Problem from "../runtime/Problem.ts"
 import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.ts"
 import * as Runtime from "../runtime/Runtime.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
-import { type More, type RefusalReason, refusals, signatureRefusals } from "./Answers.ts"
+import * as Answering from "./Answering.ts"
+import { type More, refusals, signatureRefusals } from "./Answers.ts"
 import * as Bodies from "./Bodies.ts"
 import * as Counters from "./Counters.ts"
-import * as RecentRefusals from "./RecentRefusals.ts"
+import type * as RecentRefusals from "./RecentRefusals.ts"
 
 /** The facts about a delivery before its body is decoded. */
 type Received = Omit<Event, "id" | "type" | "accountId" | "problem" | "altered">
@@ -209,131 +212,36 @@ const makeCommitWait = Effect.fnUntraced(function* (
   }
 })
 
-// Answers requests. Each answer is counted, and logged if operators should know about it.
+// The shares of webhooks, so that a sender with a flood leaves space for others.
 
-/** Returns the reason to refuse an event that the journal did not accept. */
-const refusalOf = ({ problem }: Event, { reason }: JournalError): RefusalReason => {
-  if (reason._tag !== "JournalFull") return "journalUnavailable"
-  return problem !== undefined && reason.cause === "backlog" ? "quarantineFull" : "journalFull"
-}
+/** How often the filling of the journal is compared with the shares. */
+const measureEvery = Duration.seconds(1)
 
-/** Makes the functions that answer requests. All of them are synchronous. */
-const makeAnswering = Effect.fnUntraced(function* (
-  counters: Counters.Counters,
-  clock: Clock.Clock,
-  addressOf: (request: Request) => string,
-) {
-  const log = Effect.runForkWith(yield* Effect.context<never>())
-  const recent = RecentRefusals.make(clock)
-
-  /** Logs a warning without its empty fields. */
-  const warn = (message: string, fields: Readonly<Record<string, string | number>>): void => {
-    const some = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""))
-    log(Effect.annotateLogs(Effect.logWarning(message), some))
+/** Makes the function that decides whether a webhook takes another delivery. Limits begin again with a reload. */
+const makeShares = Effect.fnUntraced(function* (webhooks: () => ReadonlyArray<Webhook>) {
+  const clock = yield* Clock.Clock
+  const { status } = yield* Archive
+  const limits = new WeakMap<Webhook, RateLimit>()
+  /** Percent. */
+  let filling = 0
+  const measure = Effect.suspend(() => {
+    if (!webhooks().some(({ journalShare }) => journalShare !== undefined)) return Effect.void
+    return Effect.map(status, ({ usedBytes, maxBytes }) => {
+      filling = (100 * usedBytes) / maxBytes
+    })
+  })
+  yield* Effect.forkScoped(rounds("measuring the journal", measure, measureEvery))
+  return (webhook: Webhook): Answering.Excess | undefined => {
+    const { rateLimit, journalShare } = webhook
+    if (journalShare !== undefined && filling > journalShare) return { reason: "webhookFull" }
+    if (rateLimit === undefined) return undefined
+    const limit = limits.get(webhook) ?? new RateLimit(rateLimit, Duration.toMillis(rateLimit.per))
+    limits.set(webhook, limit)
+    const wait = limit.wait(Monotonic.millis(clock))
+    if (wait > 0) return { reason: "rateLimited", seconds: Math.ceil(wait / 1_000) }
+    limit.take(1)
+    return undefined
   }
-
-  /** Counts and logs a refusal; `webhook` is empty for a request to no webhook. */
-  const noteRefused = (
-    request: Request,
-    webhook: string,
-    reason: RefusalReason,
-    requestId: string,
-    more: More = {},
-  ): void => {
-    const { answer, what } = refusals[reason]
-    const { status } = answer
-    Counters.add(Counters.ofWebhook(counters, webhook).answers, status)
-    const from = addressOf(request)
-    recent.add({ webhook, reason, requestId, from, detail: more.why ?? more.sent ?? "" })
-    // The guard has already logged the cause.
-    if (reason === "bug") return
-    const to = webhook === "" ? "a request to no webhook" : `a request to the webhook ${webhook}`
-    const why = more.why === undefined ? what : `${what} (${more.why})`
-    warn(`${to} was refused with ${status}: ${why}`, { webhook, status, reason, requestId, from })
-  }
-
-  /** Counts and logs connections that ended because no request could be read. */
-  const noteUnreadable = (count: number): void => {
-    const { answer } = refusals.unreadable
-    for (let noted = 0; noted < count; noted++) {
-      Counters.add(Counters.ofWebhook(counters, "").answers, answer.status)
-      recent.add({ webhook: "", reason: "unreadable", requestId: "", from: "", detail: "" })
-    }
-    warn("connections ended without a request that is HTTP/1", { count, reason: "unreadable" })
-  }
-
-  /** Returns the response to a refused request, and counts and logs it. */
-  const refuse = (request: Request, webhook: string, reason: RefusalReason, more?: More): Response => {
-    const requestId = Problem.requestId()
-    noteRefused(request, webhook, reason, requestId, more)
-    return Problem.toResponse(refusals[reason].answer, requestId)
-  }
-
-  const accept = ({ name, respond }: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
-    const counts = Counters.ofWebhook(counters, name)
-    Counters.add(counts.answers, respond)
-    Counters.addType(counts.events, event.type)
-    counts.secretsLastUsed.set(event.secret, event.receivedAt)
-    if (event.problem !== undefined) {
-      counts.quarantined += 1
-      warn(`a delivery to the webhook ${name} went to quarantine (\`relay dlq list\` shows it): ${event.problem}`, {
-        webhook: name,
-        event: event.id,
-        type: event.type,
-      })
-    } else if (sinks.length === 0) {
-      counters.unrouted += 1
-      counters.unroutedAt = event.receivedAt
-    }
-    return new Response(null, { status: respond })
-  }
-
-  /** Returns the response to an event, depending on its commit. Only this returns a 2xx. */
-  const answer = (
-    request: Request,
-    webhook: Webhook,
-    event: Event,
-    sinks: ReadonlyArray<string>,
-    exit: AppendExit,
-  ): Response => {
-    if (Exit.isSuccess(exit)) return accept(webhook, event, sinks)
-    const error = Cause.findError(exit.cause)
-    if (Result.isFailure(error)) throw Cause.squash(exit.cause)
-    return refuse(request, webhook.name, refusalOf(event, error.success), { why: error.success.reason.message })
-  }
-
-  /** Returns the response to a sender's challenge. The types keep a browser from reading it as a page. */
-  const answerChallenge = (webhook: string, challenge: string | { readonly challenge: string }): Response => {
-    Counters.add(Counters.ofWebhook(counters, webhook).answers, 200)
-    log(Effect.logInfo(`the webhook ${webhook} answered its sender's challenge`))
-    const headers = { "x-content-type-options": "nosniff", "cache-control": "no-store" }
-    if (typeof challenge !== "string") return Response.json(challenge, { headers })
-    return new Response(challenge, { headers: { ...headers, "content-type": "text/plain; charset=utf-8" } })
-  }
-
-  /** Returns the response to a request that is not a POST: a GET may be a challenge. */
-  const answerOther = (request: Request, receivers: ReadonlyArray<Receiver<Webhook>>, name: string): Response => {
-    const { method, url } = request
-    const tokens = method === "GET" ? receivers.filter(({ isVerifyToken }) => isVerifyToken !== undefined) : []
-    const asked = tokens.length === 0 ? undefined : Senders.hubChallenge(url)
-    if (asked === undefined) return refuse(request, name, "method", { sent: method })
-    const receiver = tokens.find(({ isVerifyToken }) => isVerifyToken?.(asked.token))
-    if (receiver === undefined) return refuse(request, name, "verifyToken")
-    return answerChallenge(receiver.webhook.name, asked.challenge)
-  }
-
-  /** Notes the fields of client objects that the sender should have redacted. */
-  const noteUnredacted = ({ webhook, id, type }: Event, fields: ReadonlyArray<string>): void => {
-    for (const field of fields) {
-      Counters.add(Counters.ofWebhook(counters, webhook).unredacted, field)
-      warn(
-        `a client object arrived at the webhook ${webhook} with ${field} not null: the sender should have redacted it`,
-        { webhook, event: id, type, field },
-      )
-    }
-  }
-
-  return { recent, warn, noteRefused, noteUnreadable, refuse, answer, answerChallenge, answerOther, noteUnredacted }
 })
 
 /** Receives deliveries. Every response is made here, except for requests that the guard refuses. */
@@ -356,7 +264,7 @@ export class Ingest extends Context.Service<
     readonly reroute: (event: Event) => Rerouted
   }
 >()("relay/ingest/Ingest") {
-  static readonly layer: Layer.Layer<Ingest, never, Journal | ActiveConfig> = Layer.effect(
+  static readonly layer: Layer.Layer<Ingest, never, Journal | Archive | ActiveConfig> = Layer.effect(
     Ingest,
     Effect.suspend(() => make),
   )
@@ -377,6 +285,10 @@ const isJson = (contentType: string | null): boolean =>
   contentType === "application/json" || (contentType !== null && json.test(contentType))
 
 const isIdentity = (encoding: string | null): boolean => encoding === null || encoding.toLowerCase() === "identity"
+
+/** Reports whether a webhook of the path unpacks bodies of this encoding. */
+const unpacks = (receivers: ReadonlyArray<Receiver<Webhook>>, headers: Headers): boolean =>
+  /^(?:x-)?gzip$/i.test(headers.get("content-encoding") ?? "") && receivers.some(({ webhook }) => webhook.gzip)
 
 const declaredLength = (headers: Headers): number | undefined => {
   const length = headers.get("content-length")
@@ -438,10 +350,11 @@ const make = Effect.gen(function* () {
     collect: Runtime.collect,
   })
   const senders = Bodies.makeVerifiedSenders()
+  const excessOf = yield* makeShares(() => active.current.config.webhooks)
   const committed = yield* makeCommitWait(counters.commits)
   const senderOf = (request: Request) => Bodies.senderAddress(request, active.current.config.addressHeader)
-  const answering = yield* makeAnswering(counters, clock, senderOf)
-  const { recent, warn, noteRefused, noteUnreadable, refuse, answer, noteUnredacted } = answering
+  const answering = yield* Answering.make(counters, clock, senderOf)
+  const { recent, noteRefused, noteUnreadable, refuse, answer, noteUnredacted, noteWebhookId } = answering
   let stage: "open" | "leaving" | "refusing" = "open"
 
   const receive = async (request: Request): Promise<Response> => {
@@ -457,16 +370,20 @@ const make = Effect.gen(function* () {
     const { name } = first.webhook
     if (request.method !== "POST") return answering.answerOther(request, receivers, name)
     if (!isJson(headers.get("content-type"))) return refuse(request, name, "contentType")
-    if (!isIdentity(headers.get("content-encoding"))) return refuse(request, name, "contentEncoding")
+    const isPacked = !isIdentity(headers.get("content-encoding"))
+    if (isPacked && !unpacks(receivers, headers)) return refuse(request, name, "contentEncoding")
     const maxBody = receivers.length === 1 ? first.webhook.maxBody : endpoint.maxBody
     const declared = declaredLength(headers)
     // Not determined for small bodies, because that costs more than it gains.
     const sender = Bodies.isSmall(declared) ? "" : senderOf(request)
     const reading = bodies.read(request, declared, maxBody, senders.has(sender))
-    const body = typeof reading === "string" ? reading : await reading
-    if (typeof body === "string") return refuse(request, name, body, sizeOf(body, declared))
-    const bytes = body.byteLength
+    const read = typeof reading === "string" ? reading : await reading
+    if (typeof read === "string") return refuse(request, name, read, sizeOf(read, declared))
+    let bytes = read.byteLength
     try {
+      const body = isPacked ? await bodies.unpack(read, maxBody) : read
+      if (typeof body === "string") return refuse(request, name, body)
+      if (isPacked) bytes = body.byteLength
       const receivedAt = clock.currentTimeMillisUnsafe()
       const authentic = authenticate(receivers, headers, body, receivedAt)
       senders.note(sender, authentic.ok)
@@ -479,15 +396,14 @@ const make = Effect.gen(function* () {
       // Another webhook of the same path may accept a larger body.
       if (body.byteLength > webhook.maxBody)
         return refuse(request, webhook.name, "tooLarge", sizeOf("tooLarge", body.byteLength))
+      if (isPacked && !webhook.gzip) return refuse(request, webhook.name, "contentEncoding")
       const { sender: foreign } = webhook
       const challenge = foreign && Senders.challengeIn(foreign, body)
       if (challenge !== undefined) return answering.answerChallenge(webhook.name, { challenge })
+      const excess = excessOf(webhook)
+      if (excess !== undefined) return answering.refuseExcess(request, webhook.name, excess)
       const webhookId = webhookIdOf(headers, webhook)
-      if (webhook.ids.length > 0 && !webhook.ids.includes(webhookId)) {
-        warn(`the webhook ${webhook.name} got a signed delivery under another webhook id than its own`, {
-          webhook: webhook.name,
-        })
-      }
+      noteWebhookId(webhook, webhookId)
       const traced = tracing?.delivery(headers, webhook, receivedAt)
       const received = {
         webhook: webhook.name,
@@ -500,11 +416,8 @@ const make = Effect.gen(function* () {
       // Uses the current table, because a reload may have happened while the body arrived. Nothing is awaited from here
       // to the append.
       const whole = traced === undefined ? received : { ...received, trace: traced.context }
-      const decision = decide(
-        foreign === undefined ? whole : { ...whole, foreign: Senders.received(foreign, headers) },
-        webhook,
-        active.current.table,
-      )
+      const given = foreign === undefined ? whole : { ...whole, foreign: Senders.received(foreign, headers) }
+      const decision = decide(given, webhook, active.current.table)
       if (decision.refusal !== undefined)
         return answered(traced, refuse(request, webhook.name, decision.refusal, decision.more))
       const { event, sinks, unredacted } = decision

@@ -108,6 +108,17 @@ const platform: Platform = "Deno" in globalThis ? DenoPlatform.make() : BunPlatf
 /** The parts of the platform that other modules use. */
 export const { name, version, isCompiled, hmac, peerOf, libc, collect } = platform
 
+/** Unpacks gzip outside of the event loop, up to `most` bytes. Returns the bytes, or why there are none. */
+export const gunzip = async (bytes: Uint8Array, most: number): Promise<Uint8Array | "tooLarge" | "notGzip"> => {
+  const zlib = await import("node:zlib")
+  return new Promise((resolve) => {
+    zlib.gunzip(bytes, { maxOutputLength: most }, (error, unpacked) => {
+      if (error === null) resolve(unpacked)
+      else resolve((error as { code?: unknown }).code === "ERR_BUFFER_TOO_LARGE" ? "tooLarge" : "notGzip")
+    })
+  })
+}
+
 /** The options of an open port. */
 export interface DoorOptions {
   readonly address: Address

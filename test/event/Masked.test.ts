@@ -109,6 +109,15 @@ test("a masked body of another sender keeps ids and times alone", () => {
   expect(maskedBody({ body: bytes([canary]), foreign })).toBeUndefined()
 })
 
+test("a field that the webhook names is masked at any depth, whatever its value", () => {
+  const object = { id: "in_1a", customer_id: "cus_2b", of: [{ customer_id: null, seen_at: "2026-01-01T00:00:00Z" }] }
+  const expected = { id: "in_1a", customer_id: "***", of: [{ customer_id: "***", seen_at: "2026-01-01T00:00:00Z" }] }
+  const read = (body: Uint8Array | undefined) => JSON.parse(new TextDecoder().decode(body))
+  const foreign = { createdAt: "", headers: {} }
+  expect(read(maskedBody({ body: bytes(object), foreign }, ["customer_id"]))).toEqual(expected)
+  expect(read(maskedBody({ body: bytes(envelope(object)) }, ["customer_id"]))).toEqual(envelope(expected))
+})
+
 test("a body that is nested too deep to be written is masked from some depth on", () => {
   const text = JSON.stringify(envelope({ list: "LIST" })).replace(
     '"LIST"',

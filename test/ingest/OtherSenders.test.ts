@@ -1,6 +1,6 @@
 /** Deliveries of other senders than the scheduling service, over a journal in memory. */
 import { describe, expect } from "bun:test"
-import { Effect, Redacted } from "effect"
+import { Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import type { Webhook } from "../../src/config/Config.ts"
 import type { Event } from "../../src/event/Event.ts"
@@ -277,5 +277,91 @@ describe("a place that is an expression", () => {
       expect(entry?.sinks).toEqual(["_quarantine"])
       expect(entry?.event.problem).toStartWith(problem)
     }
+  })
+})
+
+describe("a gzip body", () => {
+  const packed = (body: string | Uint8Array<ArrayBuffer>, request: Request): Request => {
+    const headers = new Headers(request.headers)
+    const bytes = Bun.gzipSync(body)
+    headers.set("content-encoding", "gzip")
+    headers.set("content-length", String(bytes.byteLength))
+    return new Request(request.url, { method: "POST", headers, body: bytes })
+  }
+  const unpacking = of("stripe", { gzip: true, maxBody: 20_000 })
+
+  it.effect("is verified, limited and stored unpacked", function* () {
+    const { send, entries, counters } = yield* start({ webhooks: [unpacking] })
+    const body = invoice({ text: "a".repeat(10_000) })
+    expect((yield* send(packed(body, sent("stripe", body)))).status).toBe(202)
+    expect((yield* entries).map(({ event }) => Buffer.from(event.body).toString())).toEqual([body])
+    expect(counters.bytesInFlight).toBe(0)
+  })
+
+  it.effect("that unpacks to more than maxBody is refused, and little of it is unpacked", function* () {
+    const { send, counters } = yield* start({ webhooks: [unpacking] })
+    const bomb = packed(new Uint8Array(50_000_000), sent("stripe", invoice()))
+    expect(Number(bomb.headers.get("content-length"))).toBeLessThan(50_000)
+    const small = packed(new Uint8Array(20_001), sent("stripe", invoice()))
+    const large = new Request(bomb, { headers: { ...Object.fromEntries(bomb.headers), "content-length": "20001" } })
+    expect([(yield* send(small)).status, (yield* send(large)).status]).toEqual([413, 413])
+    expect(counters.bytesInFlight).toBe(0)
+  })
+
+  it.effect("is refused if it is not gzip, signed by another, or for a webhook without `gzip`", function* () {
+    const { send, ingest, counters } = yield* start({ webhooks: [unpacking, of("svix")] })
+    const plain = sent("stripe", invoice(), { "content-encoding": "gzip" })
+    const forged = packed(`${invoice()} `, sent("stripe", invoice()))
+    const brotli = sent("stripe", invoice(), { "content-encoding": "br" })
+    const other = packed(invoice(), sent("svix", invoice()))
+    const statuses = yield* Effect.forEach([plain, forged, brotli, other], send)
+    expect(statuses.map(({ status }) => status)).toEqual([400, 401, 415, 415])
+    const reasons = ingest.refusals.counted().map(({ reason }) => reason)
+    expect(reasons.toSorted()).toEqual(["contentEncoding", "contentEncoding", "notGzip", "signatureMismatch"])
+    expect(counters.bytesInFlight).toBe(0)
+  })
+})
+
+describe("a webhook with a rate limit", () => {
+  const limited = of("stripe", { rateLimit: { events: 2, per: Duration.minutes(1) } })
+  const numbered = (count: number) =>
+    Array.from({ length: count }, (_, index) => sent("stripe", invoice({ id: `evt_${index}` })))
+
+  it.effect("refuses further deliveries until the time in Retry-After has passed", function* () {
+    const { send } = yield* start({ webhooks: [limited] })
+    const answers = yield* Effect.forEach(numbered(3), send)
+    expect(answers.map(({ status }) => status)).toEqual([202, 202, 429])
+    const seconds = Number(answers[2]?.headers.get("retry-after"))
+    expect(seconds).toBe(30)
+    yield* TestClock.adjust(Duration.seconds(seconds - 1))
+    expect((yield* send(sent("stripe", invoice()))).status).toBe(429)
+    yield* TestClock.adjust(Duration.seconds(1))
+    expect((yield* send(sent("stripe", invoice()))).status).toBe(202)
+  })
+
+  it.effect("counts verified deliveries alone, and leaves other webhooks unlimited", function* () {
+    const { send } = yield* start({ webhooks: [limited, webhook()] })
+    const forged = numbered(5).map((request) => new Request(request, { body: "{}", method: "POST" }))
+    for (const request of forged) expect((yield* send(request)).status).toBe(401)
+    const answers = yield* Effect.forEach(numbered(3), send)
+    expect(answers.map(({ status }) => status)).toEqual([202, 202, 429])
+    for (let count = 0; count < 5; count++) expect((yield* send(delivery(envelope()))).status).toBe(202)
+  })
+})
+
+describe("a webhook with a share of the journal", () => {
+  it.effect("is refused while the journal has more, and others are not", function* () {
+    const size = { usedBytes: 0, maxBytes: 1_000 }
+    const webhooks = [of("stripe", { journalShare: 95 }), webhook()]
+    const { send } = yield* start({ webhooks, size })
+    const answers = Effect.fnUntraced(function* (usedBytes: number) {
+      size.usedBytes = usedBytes
+      yield* TestClock.adjust(Duration.seconds(1))
+      const { status, headers } = yield* send(sent("stripe", invoice({ id: `evt_${usedBytes}` }), {}, 0))
+      return [status, headers.get("retry-after"), (yield* send(delivery(envelope()))).status]
+    })
+    expect(yield* answers(950)).toEqual([202, null, 202])
+    expect(yield* answers(951)).toEqual([503, "30", 202])
+    expect(yield* answers(900)).toEqual([202, null, 202])
   })
 })

@@ -25,6 +25,8 @@ export const webhook = (changes: Partial<Webhook> = {}): Webhook => ({
   maxBody: 100_000,
   commitTimeout: Duration.seconds(3),
   strictId: false,
+  gzip: false,
+  mask: [],
   ...changes,
 })
 
@@ -38,10 +40,15 @@ export interface Setup {
   /** Stands in for the journal's `appendUnsafe`. */
   readonly append?: Journal["Service"]["appendUnsafe"]
   readonly addressHeader?: string
+  /** The journal's size in its status. A test may change it. */
+  readonly size?: { readonly usedBytes: number; readonly maxBytes: number }
 }
 
-export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append, ...more }: Setup = {}) {
-  const journal = MemoryJournal.layerWith((memory) => ({ appendUnsafe: append ?? memory.appendUnsafe }))
+export const start = Effect.fnUntraced(function* ({ webhooks = [webhook()], append, size, ...more }: Setup = {}) {
+  const journal = MemoryJournal.layerWith((memory) => ({
+    appendUnsafe: append ?? memory.appendUnsafe,
+    status: Effect.map(memory.status, (status) => ({ ...status, ...size })),
+  }))
   const config = activeConfig({ webhooks, routes, ...more })
   const context = yield* Layer.build(Ingest.layer.pipe(Layer.provideMerge(Layer.merge(journal, config))))
   const ingest = Context.get(context, Ingest)

@@ -226,10 +226,15 @@ export const eventOf = (found: FoundEvent, config: RelayConfig, circumstances?: 
 }
 
 /** Returns the event as it may be shown, or `undefined` if its body can't be shown at all. */
-const shownEntry = ({ sequence, origin, event, body, deliveries }: FoundEvent, reveal: boolean): Entry | undefined => {
+const shownEntry = (
+  { sequence, origin, event, body, deliveries }: FoundEvent,
+  { webhooks }: RelayConfig,
+  reveal: boolean,
+): Entry | undefined => {
   if (body === undefined || event.erased !== undefined) return undefined
   // The relay's own events have no personal data.
-  const shown = reveal || event.webhook === ownWebhook ? body : Envelope.maskedBody({ ...event, body })
+  const named = webhooks.find(({ name }) => name === event.webhook)?.mask
+  const shown = reveal || event.webhook === ownWebhook ? body : Envelope.maskedBody({ ...event, body }, named)
   const sinks = deliveries.map(({ sink }) => sink)
   return shown && { sequence, event: { ...event, body: shown }, sinks, replayed: origin === "replayed" }
 }
@@ -282,7 +287,7 @@ export const reportsOf = (
   return found.map((foundEvent) => {
     const { event, body, deliveries, origin } = foundEvent
     const isRendered = origin === "delivered" || !hasDelivery
-    const entry = isRendered ? shownEntry(foundEvent, reveal) : undefined
+    const entry = isRendered ? shownEntry(foundEvent, config, reveal) : undefined
     const sinks = deliveries.map((delivery) => {
       const lane = delivery.outcome === "pending" || delivery.outcome === "retrying" ? laneOf(lanes, delivery.sink) : ""
       return {

@@ -22,6 +22,7 @@ import { error, errorAtKey, type Finding, formatPath, warning, warningAtKey } fr
 import { type Fields, fields, items, type Path } from "../Fields.ts"
 import { usual } from "../schema/ConfigFile.ts"
 import { headerNamePattern } from "../schema/Keys.ts"
+import { foreignKeys } from "../schema/SenderKeys.ts"
 import { conditionRules, nameRules, repeated, type Text, texts, weakRules } from "./ShapeRules.ts"
 import { listeners } from "./SinkRules.ts"
 
@@ -282,9 +283,6 @@ const unsignedRules = ({ credential }: Unsigned, secrets: unknown, at: Path, roo
   }
   return found
 }
-
-/** The keys that only a webhook of another sender has. */
-const foreignKeys = ["event", "verifyToken"] as const
 
 /** Checks what only a webhook of another sender has. */
 const senderRules = (webhook: Fields, at: Path, root: Fields): ReadonlyArray<Finding> => {

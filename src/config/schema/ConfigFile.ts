@@ -24,7 +24,7 @@ import {
   textOrShapeOr,
   textOrTexts,
 } from "./Keys.ts"
-import { senderKeys } from "./SenderKeys.ts"
+import { limitKeys, senderKeys } from "./SenderKeys.ts"
 import { httpUrlProblem, lengthOf, Units } from "./Units.ts"
 
 // The schema of a route's `where`: conditions on fields of the envelope.
@@ -275,6 +275,7 @@ const Webhook = Schema.Struct({
   maxBody: Units.bytes.or("1 MiB", "A larger body gets a 413"),
   commitTimeout: Units.duration.or(usual.commitTimeout, "A delivery that is not on disk by then gets a 503"),
   silentAfter: Schema.optionalKey(SilentAfter),
+  ...limitKeys,
   strictId: flag("Answer 404 to a webhook id that is not in `id`, instead of accepting it with a warning", false),
 }).annotate({
   description: "One webhook of the sender",

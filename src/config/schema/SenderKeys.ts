@@ -1,7 +1,20 @@
 /** The keys of a webhook that say how another sender than the scheduling service signs, and what its deliveries have. */
 import { Effect, Schema } from "effect"
 import { senderNames } from "../../routing/Foreign.ts"
-import { anyHeaderName, asList, oneOf, orExpression, secret, Text, text, textOr, textOrTexts } from "./Keys.ts"
+import {
+  anyHeaderName,
+  asList,
+  count,
+  flag,
+  oneOf,
+  orExpression,
+  rateLimit,
+  secret,
+  Text,
+  text,
+  textOr,
+  textOrTexts,
+} from "./Keys.ts"
 import { Units } from "./Units.ts"
 
 /** A scheme that a config writes out. The rows of `schemes` have the same form. */
@@ -49,6 +62,9 @@ const Places = Schema.Struct({
     'Where another sender\'s deliveries have an event\'s facts: a header\'s name, a JSON Pointer into the body, or `{ "jmespath": "…" }` over the body',
 })
 
+/** The keys that only a webhook with `verify` has, beside `verify` itself. */
+export const foreignKeys = ["event", "verifyToken", "gzip"] as const
+
 export const senderKeys = {
   verify: Schema.optionalKey(
     Schema.Union([Schema.Literals(senderNames), Hmac]).annotate({
@@ -59,5 +75,23 @@ export const senderKeys = {
   event: Schema.optionalKey(Places),
   verifyToken: Schema.optionalKey(
     secret("Answers a GET whose `hub.verify_token` is this with its `hub.challenge`, as senders such as Meta want"),
+  ),
+  gzip: flag("Accept bodies with `Content-Encoding: gzip`; the signature must be of the unpacked body", false),
+} as const
+
+/** The keys that limit what a webhook may use or show. */
+export const limitKeys = {
+  rateLimit: Schema.optionalKey(
+    rateLimit("Maximum verified deliveries, at each relay; beyond it they get a 429 with `Retry-After`"),
+  ),
+  journalShare: Schema.optionalKey(
+    count(
+      "Percent of the journal's `maxSize`. While the journal has more, the webhook's deliveries get a 503, and the rest stays for other webhooks",
+      92,
+      99,
+    ),
+  ),
+  mask: textOrTexts("Fields of the body to mask, at any depth, besides those that are masked anyway").pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
   ),
 } as const

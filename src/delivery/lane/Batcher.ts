@@ -19,7 +19,7 @@ import type { Suspects, TargetRefusals } from "./Suspects.ts"
 const burstMillis = 100
 
 /**
- * A lane's rate limit: a token bucket that holds the tokens of a tenth of a second.
+ * A rate limit: a token bucket. A lane's holds the tokens of a tenth of a second.
  *
  * Pure state: callers pass the monotonic time in milliseconds.
  */
@@ -29,9 +29,9 @@ export class RateLimit {
   #tokens: number
   #refilledAt = 0
 
-  constructor({ events, per }: NonNullable<LaneConfig["rateLimit"]>) {
+  constructor({ events, per }: NonNullable<LaneConfig["rateLimit"]>, burst = burstMillis) {
     this.#millisPerEvent = Duration.toMillis(per) / events
-    this.#burst = Math.max(1, Math.floor(burstMillis / this.#millisPerEvent))
+    this.#burst = Math.max(1, Math.floor(burst / this.#millisPerEvent))
     this.#tokens = this.#burst
   }
 
@@ -40,6 +40,11 @@ export class RateLimit {
     this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#refilledAt) / this.#millisPerEvent)
     this.#refilledAt = now
     return Math.floor(this.#tokens)
+  }
+
+  /** Returns the milliseconds until an event may be sent. */
+  wait(now: number): number {
+    return this.available(now) >= 1 ? 0 : (1 - this.#tokens) * this.#millisPerEvent
   }
 
   take(events: number): void {

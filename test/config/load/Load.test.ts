@@ -309,6 +309,8 @@ describe("a config that is right", () => {
       maxBody: 1024 ** 2,
       commitTimeout: Duration.seconds(3),
       strictId: false,
+      gzip: false,
+      mask: [],
     })
     expect(secrets.map(({ name, value }) => [name, Redacted.value(value)])).toEqual([["now", "correct horse battery"]])
     expect(loaded.sinks).toEqual([

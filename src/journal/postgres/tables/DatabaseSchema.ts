@@ -13,7 +13,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { relayVersion } from "../../../runtime/Version.ts"
-import { newerJournal } from "../../stream/NewerJournal.ts"
+import { newerJournal } from "../../JournalError.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { type DatabaseError, databaseError } from "../connection/DatabaseError.ts"
 

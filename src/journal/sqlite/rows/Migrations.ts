@@ -6,8 +6,7 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import { relayVersion } from "../../../runtime/Version.ts"
-import { broken } from "../../JournalError.ts"
-import { newerJournal } from "../../stream/NewerJournal.ts"
+import { broken, newerJournal } from "../../JournalError.ts"
 import { meta, setMeta } from "./Rows.ts"
 import { transactions } from "./SqliteConnection.ts"
 
