@@ -5,7 +5,7 @@ import { suiteUnless } from "../lib/lacking.ts"
 import { openChromium, reasonToSkip } from "../parts/Chromium.ts"
 import { personal, type Site, startSite } from "./site.ts"
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(120_000)
 
 suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   let browser: Browser
@@ -16,7 +16,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   beforeAll(async () => {
     ;[browser, site] = await Promise.all([openChromium(), startSite()])
     page = await browser.newPage()
-    page.setDefaultTimeout(15_000)
+    page.setDefaultTimeout(60_000)
     page.on("pageerror", ({ message }) => faults.push(message))
     page.on("console", (message) => message.type() === "error" && faults.push(message.text()))
   }, 60_000)
@@ -584,11 +584,12 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   test("is right across a restart of the relay: old data is marked as old, and then replaced", async () => {
     await show("")
     await says("Live")
+    // It is shown for some seconds only, so the wait begins before it.
+    const said = says("The relay has restarted.")
     await site.restart(async () => {
       await says("Not connected")
       await page.locator("main.stale").waitFor()
     })
-    await page.locator("main:not(.stale)").waitFor()
-    await says("The relay has restarted.")
+    await Promise.all([said, page.locator("main:not(.stale)").waitFor()])
   })
 })

@@ -5,7 +5,7 @@ import { suiteUnless } from "../lib/lacking.ts"
 import { openChromium, reasonToSkip } from "../parts/Chromium.ts"
 import { personal, type Site, startSite } from "./site.ts"
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(120_000)
 
 const screens = [
   { width: 375, height: 812 },
@@ -25,7 +25,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await untilLane("crm", ({ deadLetters }) => deadLetters === 1)
     await untilLane("audit", ({ backlog }) => backlog === 0)
     page = await browser.newPage()
-    page.setDefaultTimeout(15_000)
+    page.setDefaultTimeout(60_000)
   }, 60_000)
   afterAll(async () => {
     await browser?.close()

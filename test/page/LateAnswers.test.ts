@@ -6,7 +6,7 @@ import { suiteUnless } from "../lib/lacking.ts"
 import { openChromium, reasonToSkip } from "../parts/Chromium.ts"
 import { personal, type Site, startSite, token } from "./site.ts"
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(120_000)
 
 suiteUnless(reasonToSkip(), "late answers on the page in Chromium", () => {
   let browser: Browser
@@ -23,7 +23,7 @@ suiteUnless(reasonToSkip(), "late answers on the page in Chromium", () => {
       return lanes.some((lane: { name: string; deadLetters: number }) => lane.name === "crm" && lane.deadLetters === 1)
     })
     page = await browser.newPage()
-    page.setDefaultTimeout(15_000)
+    page.setDefaultTimeout(60_000)
   }, 60_000)
   afterAll(async () => {
     await browser?.close()

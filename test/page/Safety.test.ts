@@ -11,7 +11,7 @@ import { hostile, personal, type Site, startSite, token } from "./site.ts"
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes", "audit", "sink/crm"]
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(120_000)
 
 /** The tabs that can't be reached without scrolling. */
 const hidden = `[...document.querySelectorAll("nav[aria-label=Views] a")]
@@ -62,7 +62,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   const text = async (page: Page, expression: string) => String(await page.evaluate(expression))
   const openPage = async (options: Parameters<Browser["newPage"]>[0] = {}) => {
     const page = await browser.newPage(options)
-    page.setDefaultTimeout(15_000)
+    page.setDefaultTimeout(60_000)
     return page
   }
   const show = async (page: Page, view: string) => {
