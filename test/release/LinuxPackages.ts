@@ -11,6 +11,7 @@ import { promisify } from "node:util"
 import { hasPython, venv } from "../parts/venv.ts"
 import type { Help } from "./Help.ts"
 import { filesOf } from "./LinuxFiles.ts"
+import { lineOf } from "./Publisher.ts"
 import type { Target } from "./Targets.ts"
 import type { Version } from "./Version.ts"
 
@@ -71,6 +72,7 @@ export const make = async (
   },
 ): Promise<string> => {
   const { zsh, file, settings } = formats[format]
+  const mail = /^mailto:(.+)/.exec(lineOf(root, "contact") ?? "")?.[1] ?? "maintainers@relay.invalid"
   const mtime = new Date(version.time * 1000).toISOString()
   const staging = mkdtempSync(join(tmpdir(), "relay-package-"))
   try {
@@ -87,7 +89,7 @@ export const make = async (
       version: version.version,
       section: "net",
       priority: "optional",
-      maintainer: "The maintainers of relay <maintainers@relay.invalid>",
+      maintainer: `The maintainers of relay <${mail}>`,
       description:
         "Receives signed webhook deliveries and relays them\nEach is on disk before it is answered, and reaches every sink it is routed to.",
       license: "MIT",

@@ -1,7 +1,8 @@
-/** Which parts of a release are made: all that this machine can make, or those of `--only`. */
+/** What a release makes: all that this machine can make, or the parts of `--only` for the targets of `--target`. */
 import { parseArgs } from "node:util"
 import * as DebianBase from "./DebianBase.ts"
 import * as LinuxPackages from "./LinuxPackages.ts"
+import { type Target, targets } from "./Targets.ts"
 
 export const parts = ["tarballs", "deb", "rpm", "npm", "image", "sbom"] as const
 export type Part = (typeof parts)[number]
@@ -15,26 +16,47 @@ export const lackingHere = (part: Part): string | undefined => {
 export interface Plan {
   readonly made: ReadonlyArray<Part>
   readonly skipped: ReadonlyArray<{ readonly part: Part; readonly why: string }>
+  readonly targets: ReadonlyArray<Target>
+  /** The file of the key that signs; without it nothing is signed, and nothing may be published. */
+  readonly key?: string
 }
 
-const isPart = (word: string): word is Part => parts.some((part) => part === word)
+const several = (given: ReadonlyArray<string> | undefined): ReadonlyArray<string> =>
+  (given ?? []).flatMap((word) => word.split(","))
 
-const askedFor = (args: ReadonlyArray<string>): ReadonlyArray<Part> => {
-  const { only } = parseArgs({ args: [...args], options: { only: { type: "string", multiple: true } } }).values
-  const words = (only ?? []).flatMap((word) => word.split(","))
-  const unknown = words.find((word) => !isPart(word))
-  if (unknown !== undefined) throw new Error(`there is no part ${unknown}; the parts are: ${parts.join(", ")}`)
-  return only === undefined ? parts : parts.filter((part) => words.includes(part))
+const oneOf = (what: string, known: ReadonlyArray<string>, words: ReadonlyArray<string>): void => {
+  const unknown = words.find((word) => !known.includes(word))
+  if (unknown !== undefined) throw new Error(`there is no ${what} ${unknown}; the ${what}s are: ${known.join(", ")}`)
 }
 
-/** Throws where `--only` names what there is not, or what can't be made here. */
+const options = {
+  only: { type: "string", multiple: true },
+  target: { type: "string", multiple: true },
+  sign: { type: "string" },
+} as const
+
+/** Throws if the arguments name an unknown part or target, or a part that can't be made here. */
 export const planOf = (args: ReadonlyArray<string>, lacking: typeof lackingHere = lackingHere): Plan => {
-  const asked = askedFor(args)
+  const { only, target, sign } = parseArgs({ args: [...args], options }).values
+  const [words, names] = [several(only), several(target)]
+  oneOf("part", parts, words)
+  oneOf(
+    "target",
+    targets.map(({ name }) => name),
+    names,
+  )
+  const asked = only === undefined ? parts : parts.filter((part) => words.includes(part))
   const skipped = asked.flatMap((part) => {
     const why = lacking(part)
     return why === undefined ? [] : [{ part, why }]
   })
   const made = asked.filter((part) => !skipped.some((one) => one.part === part))
-  if (made.length > 0) return { made, skipped }
-  throw new Error(`nothing can be made here: ${skipped.map(({ part, why }) => `${part}: ${why}`).join("; ")}`)
+  if (made.length === 0)
+    throw new Error(`nothing can be made here: ${skipped.map(({ part, why }) => `${part}: ${why}`).join("; ")}`)
+  return {
+    made,
+    skipped,
+    targets: target === undefined ? targets : targets.filter(({ name }) => names.includes(name)),
+    ...(sign !== undefined && { key: sign }),
+  }
 }
