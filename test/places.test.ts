@@ -107,6 +107,7 @@ describe("the places in src that", () => {
         "sinks/kafka/Kafka.ts": [1, "a signature's time"],
         "sinks/kafka/KafkaLogin.ts": [2, "a signature's time; a token is valid at instants"],
         "sinks/kafka/Produce.ts": [1, "a record's time"],
+        "sinks/kafka/SchemaRegistry.ts": [1, "a date in `Retry-After`"],
         "sinks/nats/Nats.ts": [1, "a signature's time"],
         "sinks/nats/NatsConnection.ts": [1, "credentials expire at an instant"],
 

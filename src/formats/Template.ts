@@ -124,8 +124,8 @@ export const withoutPlaceholders = (text: string, word = "x"): string => text.re
 const isOneOf = (fields: Readonly<Record<string, Field>>, name: string): boolean =>
   Object.hasOwn(fields, name) || (name.startsWith("/") && Pointer.parsePointer(name) !== undefined)
 
-const choice = (fields: Readonly<Record<string, Field>>): string =>
-  `it is one of ${Object.keys(fields).join(", ")}, or a JSON Pointer such as /data/object/id`
+const choice = (fields: Readonly<Record<string, Field>>, more: ReadonlyArray<string> = []): string =>
+  `it is one of ${[...more, ...Object.keys(fields)].join(", ")}, or a JSON Pointer such as /data/object/id`
 
 /** Guesses the intended field for a name that isn't one. */
 const meant = (fields: Readonly<Record<string, Field>>, name: string): string | undefined => {
@@ -136,12 +136,15 @@ const meant = (fields: Readonly<Record<string, Field>>, name: string): string | 
   return /^\w+([./][\w-]+)+$/.test(plain) && Pointer.parsePointer(pointer) !== undefined ? pointer : undefined
 }
 
-/** Says what is wrong with a template. Returns `undefined` if nothing is. */
-export const problem = (text: string, ofAlert = false): string | undefined => {
+/**
+ * Says what is wrong with a template. Returns `undefined` if nothing is. `more` are names that the template's user fills
+ * in.
+ */
+export const problem = (text: string, ofAlert = false, more: ReadonlyArray<string> = []): string | undefined => {
   const known = ofAlert ? fields : ofEvents
   for (const [whole, inside = ""] of text.matchAll(placeholder)) {
     const name = inside.trim()
-    if (isOneOf(known, name)) continue
+    if (isOneOf(known, name) || more.includes(name)) continue
     const [, variable] =
       /^(?:env|secrets?|vars?)\.([A-Za-z_]\w*)$/i.exec(name) ?? /^([A-Z][A-Z0-9_]*)$/.exec(name) ?? []
     if (variable !== undefined) return `${whole} is no placeholder: a variable is written \${${variable}}`
@@ -149,7 +152,7 @@ export const problem = (text: string, ofAlert = false): string | undefined => {
       return `${whole} is no placeholder: it has no functions, conditions or loops; an expression has: { "jmespath": "…" }`
     }
     const near = meant(known, name)
-    return `${whole} is no placeholder: ${near === undefined ? choice(known) : `did you mean {{${near}}}?`}`
+    return `${whole} is no placeholder: ${near === undefined ? choice(known, more) : `did you mean {{${near}}}?`}`
   }
   return /\{\{|\}\}/.test(text.replaceAll(placeholder, "")) ? "a {{ has no }} or the other way round" : undefined
 }

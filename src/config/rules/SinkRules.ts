@@ -1,4 +1,5 @@
 /** Rules for sinks and for client details. */
+import type { SchemaAST } from "effect"
 import { parsePointer } from "../../event/Pointer.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
@@ -139,14 +140,15 @@ const isJson = (text: string): boolean => {
   }
 }
 
-const templateRules = (value: unknown, path: Path, ofAlert?: boolean): ReadonlyArray<Finding> => {
+const templateRules = (value: unknown, path: Path, schema: SchemaAST.AST): ReadonlyArray<Finding> => {
+  const ofAlert = traitOf(schema, "ofAlert")
   if (Jmespath.isShape(value)) return shapeRules(value, path, ofAlert)
   if (path.at(-1) === "body" && typeof value === "string" && isJson(Template.withoutPlaceholders(value, "0"))) {
     const hint = 'write the JSON itself, without the quotes around it: "body": { "text": "{{type}}" }'
     return [warning(path, "this is JSON in a text, so receivers get a JSON string and no object", hint)]
   }
   return deepTexts(value, path).flatMap(({ path, text }) => {
-    const problem = Template.problem(text, ofAlert)
+    const problem = Template.problem(text, ofAlert, traitOf(schema, "placeholders"))
     if (problem !== undefined) return [error(path, problem)]
     const unfilled = Template.unfilled(text)
     if (unfilled === undefined) return constantRules(text, path)
@@ -184,7 +186,7 @@ const traitRules = (root: Fields, types: Types): ReadonlyArray<Finding> => {
       found.push(...serviceRules(value, path, { hosts, paths, retired }))
     }
     const isTemplate = traitOf(schema, "template") === true
-    if (isTemplate) found.push(...templateRules(value, path, traitOf(schema, "ofAlert")))
+    if (isTemplate) found.push(...templateRules(value, path, schema))
     else if (typeof value === "string" && schema._tag === "String" && traitOf(schema, "shown") === true) {
       if (path.at(-1) !== "jmespath") found.push(...unfilledRules(value, path))
     }

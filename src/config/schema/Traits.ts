@@ -16,6 +16,8 @@ export interface Traits {
   readonly template?: boolean
   /** Its templates may also name the alert that the event begins or ends. */
   readonly ofAlert?: boolean
+  /** More placeholders that its templates may have. */
+  readonly placeholders?: ReadonlyArray<string>
   /** Its texts are patterns of event types. */
   readonly patterns?: boolean
   /** It is a file that nothing else may write to. */

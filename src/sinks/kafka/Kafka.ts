@@ -25,7 +25,7 @@ import {
   type Limits,
   passed,
   type Sink,
-  type SinkError,
+  SinkError,
   type SinkType,
   unacceptable,
 } from "../Sink.ts"
@@ -44,6 +44,7 @@ import {
 import { doubts, isKeyedByAccount, isTopicName, KafkaConfig, keepsOne, objectKey, topicConfigs } from "./KafkaConfig.ts"
 import * as KafkaErrors from "./KafkaErrors.ts"
 import * as KafkaLogin from "./KafkaLogin.ts"
+import * as SchemaRegistry from "./SchemaRegistry.ts"
 
 /**
  * The partition of a key, by murmur2 as in Kafka's own producer: the relay and a
@@ -85,14 +86,30 @@ export const partitionOf = (key: string, partitions: number): number =>
 
 // Encodes events as Kafka records, without their partitions.
 
-type Encoded = Omit<KafkaRecord, "partition">
+interface Encoded extends Omit<KafkaRecord, "partition"> {
+  /** Why it can't be sent. */
+  readonly failure?: SinkError
+}
 
-/** Returns a function that makes records. That function throws if a template throws. `now` is as for `sentHeaders`. */
-export const encoder = (config: KafkaConfig, now?: () => number): ((entry: Entry) => Encoded) => {
+/** Returns a function that reports whether an event is sent without a value. */
+const tombstones = ({ tombstone }: KafkaConfig): ((entry: Entry) => boolean) => {
+  const patterns = tombstone.map(Pattern.make)
+  return ({ event }) => patterns.some(({ matches }) => matches(event.type))
+}
+
+/**
+ * Returns a function that makes records. That function throws if a template throws. `now` is as for `sentHeaders`, and
+ * `frame` as for `Schemas`.
+ */
+export const encoder = (
+  config: KafkaConfig,
+  now?: () => number,
+  frame: SchemaRegistry.Schemas["frame"] | undefined = config.schema && SchemaRegistry.unframed,
+): ((entry: Entry) => Encoded) => {
   const topic = Template.compile(config.topic, "topic", "topic")
   const key = Template.compile(config.key, "key")
   const body = bodyOf(config)
-  const tombstones = config.tombstone.map(Pattern.make)
+  const isTombstone = tombstones(config)
   const headers = sentHeaders(
     config,
     {
@@ -102,16 +119,37 @@ export const encoder = (config: KafkaConfig, now?: () => number): ((entry: Entry
     },
     now,
   )
+  const made = (entry: Entry): Uint8Array | SinkError | null => {
+    if (isTombstone(entry)) return null
+    const value = body(entry)
+    return frame === undefined ? value : frame(entry, value)
+  }
   return (entry) => {
-    const value = tombstones.some(({ matches }) => matches(entry.event.type)) ? null : body(entry)
-    return { topic: topic.render(entry), key: key.render(entry), value, headers: headers(entry, value) }
+    const value = made(entry)
+    const place = { topic: topic.render(entry), key: key.render(entry) }
+    return value instanceof SinkError
+      ? { ...place, value: null, headers: [], failure: value }
+      : { topic: place.topic, key: place.key, value, headers: headers(entry, value) }
   }
 }
 
 const keyless = unacceptable(
   'this event is a tombstone and has no key, so no record would be removed: set "key" to a text that every event of "tombstone" has',
 )
-const unfit = ({ key, value }: Encoded) => (value === null && key === "" ? keyless : undefined)
+const unfit = ({ key, value, failure }: Encoded) => failure ?? (value === null && key === "" ? keyless : undefined)
+
+/** As `unfit`, for the records of a batch: a record must not overtake an earlier one of its key that is retried. */
+const unfitInOrder = (): typeof unfit => {
+  const held = new Map<string, SinkError>()
+  return (record) => {
+    const own = unfit(record)
+    if (own === undefined && held.size === 0) return undefined
+    const at = `${record.topic} ${record.key}`
+    const failure = own ?? held.get(at)
+    if (failure !== undefined && record.key !== "" && !isFinal(failure)) held.set(at, failure)
+    return failure
+  }
+}
 
 // The topics of events: found, created if the config allows it, and checked.
 
@@ -336,7 +374,7 @@ const batchSender = (
 
   return Effect.fnUntraced(function* (batch: ReadonlyArray<Entry>): Effect.fn.Return<Failures, KafkaError> {
     const failures = new Map<number, SinkError>()
-    const encoded = renderEach(batch, encode, failures, unfit)
+    const encoded = renderEach(batch, encode, failures, unfitInOrder())
     const found = yield* topicsOf(encoded)
     turn += 1
     const records: Array<PlacedRecord> = []
@@ -397,7 +435,12 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     Effect.mapError(KafkaErrors.callWithin(call, options.requestTimeout, options), (error) => fault(error))
 
   const clock = yield* Clock.Clock
-  const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
+  const { schema } = config
+  const schemas = schema && (yield* SchemaRegistry.make({ schema, topic: config.topic }))
+  const isTombstone = tombstones(config)
+  const prepared = (batch: ReadonlyArray<Entry>) =>
+    schemas === undefined ? Effect.void : schemas.prepare(batch.filter((entry) => !isTombstone(entry)))
+  const encode = encoder(config, () => clock.currentTimeMillisUnsafe(), schemas?.frame)
   const sendBatch = batchSender(client, topics, encode, (error, record) =>
     fault(error, { topic: record.topic, bytes: sizeOf(record), isKeyless: record.key === "" }),
   )
@@ -414,12 +457,13 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
       Effect.tap((failures) => restartIf(failures.values().some(isMisconfigured))),
       Effect.tapError((error) => restartIf(isMisconfigured(error))),
     )
-    return wait > 0 ? Effect.delay(sending, wait) : sending
+    return Effect.andThen(prepared(batch), wait > 0 ? Effect.delay(sending, wait) : sending)
   }
 
   const checked =
     only === undefined ? Effect.void : Effect.catchIf(topics.check(only), topics.willBeMade, () => Effect.void)
-  const check = within(Effect.andThen(client.brokers, checked))
+  const reached = within(Effect.andThen(client.brokers, checked))
+  const check = Effect.andThen(reached, schemas?.check ?? Effect.void)
 
   const cluster: Cluster = {
     client,
@@ -440,6 +484,7 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     }).pipe(
       Effect.map((advice) => advice.flat()),
       within,
+      Effect.zipWith(schemas?.advise(eventTypes) ?? Effect.succeed([]), (advice, more) => [...advice, ...more]),
     )
 
   const { maxEvents, maxBytes, linger } = config.batch
@@ -449,15 +494,22 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
 export const Kafka: SinkType<KafkaConfig> = {
   config: KafkaConfig,
   doubts,
-  libraries: ["@platformatic/", "kafkajs", "fastq"],
+  libraries: ["@platformatic/", "kafkajs", "fastq", "ajv", "avsc"],
   concurrency: 1,
   open: make,
   // Without the partition, which depends on the topic.
-  preview: (config, batch) =>
-    batch.map(encoder(config)).map(({ topic, key, headers, value }) => ({
-      topic,
-      ...(key !== "" && { key }),
-      headers: Object.fromEntries(headers),
-      value: value && displayBytes(value),
-    })),
+  preview: (config, batch) => {
+    const subjectOf = config.schema && SchemaRegistry.subjectsOf({ schema: config.schema, topic: config.topic })
+    const encode = encoder(config)
+    return batch.map((entry) => {
+      const { topic, key, headers, value } = encode(entry)
+      return {
+        topic,
+        ...(key !== "" && { key }),
+        headers: Object.fromEntries(headers),
+        ...(subjectOf !== undefined && value !== null && { subject: subjectOf(entry).name }),
+        value: value && displayBytes(value),
+      }
+    })
+  },
 }

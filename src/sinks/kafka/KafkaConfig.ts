@@ -10,6 +10,7 @@ import * as MessageKeys from "../MessageKeys.ts"
 import { SignatureConfig } from "../Signing.ts"
 import { compressions, type TopicConfig } from "./KafkaClient.ts"
 import { SaslConfig } from "./KafkaLogin.ts"
+import { SchemaConfig } from "./SchemaRegistry.ts"
 
 /** Reports whether Kafka allows this name of a topic. */
 export const isTopicName = (topic: string): boolean => /^[A-Za-z0-9._-]{1,249}$/.test(topic) && !/^\.\.?$/.test(topic)
@@ -56,6 +57,7 @@ export const KafkaConfig = Schema.Struct({
     "Patterns of event types whose records have a null value, which removes their key from a compacted topic",
     ["*.deleted"],
   ),
+  schema: Schema.optionalKey(SchemaConfig),
   sign: Schema.optionalKey(SignatureConfig),
   compression: oneOf("How batches are compressed; kafkajs knows `none` and `gzip`", compressions, "none"),
   sasl: Schema.optionalKey(SaslConfig),
@@ -89,6 +91,7 @@ export const KafkaConfig = Schema.Struct({
       ["topics", "topic"],
       ["key_field partition_key", "key"],
       ["encoding codec", "format"],
+      ["schema_registry schemaRegistry registry value_schema", "schema"],
       ["batching batch_size", "batch"],
       ["security_protocol security", "", '"tls": {} speaks TLS, and "sasl" logs in'],
       ["username password user mechanism sasl_mechanism oauth", "sasl", 'it belongs in "sasl"'],
@@ -101,6 +104,14 @@ export const KafkaConfig = Schema.Struct({
     Schema.makeFilter(({ client, compression }) =>
       client === "kafkajs" && !["none", "gzip"].includes(compression)
         ? { path: ["compression"], issue: 'kafkajs knows "none" and "gzip" only: take one, or the other client' }
+        : undefined,
+    ),
+    Schema.makeFilter(({ schema, format }) =>
+      schema !== undefined && schema.definition === undefined && format === "template"
+        ? {
+            path: ["schema"],
+            issue: 'a "body" of your own needs a schema of your own: write "definition": "file:PATH"',
+          }
         : undefined,
     ),
     Schema.makeFilter(({ tombstone, key }) =>

@@ -5,6 +5,8 @@ import { kafka, sink, slack, type Theme } from "./Mistake.ts"
 const brokers = '"brokers": ["broker:9092"]'
 const byToken = (inside: string): string => `${brokers}, "topic": "events", "tls": {}, ${inside}`
 const oauth = `{ "tokenUrl": "https://idp.example.com/token", "clientId": "relay", "clientSecret": "${canary}" }`
+const bySchema = (inside: string): string =>
+  `${brokers}, "topic": "events", "schema": { "registry": { "url": "http://127.0.0.1:8081" }, ${inside} }`
 const sns = (inside: string): string => sink(`"type": "sns", ${inside}`)
 const sqs = (inside: string): string => sink(`"type": "sqs", ${inside}`)
 const bus = (inside: string): string => sink(`"type": "eventbridge", ${inside}`)
@@ -73,6 +75,19 @@ export const services: Theme = {
       `${brokers}, "topic": "events", "client": "kafkajs", "compression": §"zstd"`,
     ),
     "Kafka: TLS by true": kafka(`${brokers}, "topic": "events", "tls": §true`),
+    "Kafka: Avro without a schema": kafka(bySchema('"type": "avro"').replace('"schema"', '§"schema"')),
+    "Kafka: a schema by its path alone": kafka(bySchema('"type": "json", "definition": §"/etc/relay/event.json"')),
+    "Kafka: a subject with an unknown placeholder": kafka(bySchema('"type": "json", "subject": §"{{topics}}-value"')),
+    "Kafka: a type of schema that is not supported": kafka(bySchema('"type": §"protobuf"')),
+    "Kafka: a body without a schema of its own": kafka(
+      `${bySchema('"type": "json"').replace('"schema": ', '"schema": §')}, "format": "template", "body": {}`,
+    ),
+    "Kafka: a registry by its address alone": kafka(
+      `${brokers}, "topic": "events", "schema": { "type": "json", "registry": §"http://127.0.0.1:8081" }`,
+    ),
+    "Kafka: a registry with two credentials": kafka(
+      `${brokers}, "topic": "events", "schema": { "type": "json", "registry": { "url": "http://127.0.0.1:8081", "username": "relay", "password": "${canary}", "headers": { "authorization": §"Bearer ${canary}" } } }`,
+    ),
     "Kafka: topics to be made, by true": kafka(`${brokers}, "topic": "events", "createTopics": §true`),
     "SNS: a topic by its name": sns('"topicArn": §"events"'),
     "SNS: a queue's ARN": sns('"topicArn": §"arn:aws:sqs:eu-west-1:123456789012:events"'),

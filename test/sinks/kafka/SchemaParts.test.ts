@@ -1,0 +1,148 @@
+/** Framed values on Apache Kafka, by schemas of Apicurio Registry, decoded by Confluent's own client for Python. */
+import { afterAll, beforeAll, describe, expect } from "bun:test"
+import { Effect } from "effect"
+import { eventTypes } from "../../../src/event/EventType.ts"
+import { whole } from "../../journal/whole.ts"
+import { it } from "../../lib/effect.ts"
+import { consume, type Registry, startRegistry } from "../../parts/Apicurio.ts"
+import { makeTopic } from "../../parts/Topics.ts"
+import { bytes, entry, envelope, reasonOf } from "../samples.ts"
+import { clients, openKafka, withBroker } from "./kafkaSink.ts"
+import { lake, lanes, settled } from "./load.ts"
+
+const string = { type: "string" }
+const avro = JSON.stringify({
+  type: "record",
+  name: "Event",
+  namespace: "com.example",
+  fields: [
+    { name: "id", ...string },
+    { name: "account_id", ...string },
+    { name: "version", ...string },
+    { name: "created_at", ...string },
+    {
+      name: "data",
+      type: {
+        type: "record",
+        name: "Data",
+        fields: [
+          { name: "type", ...string },
+          { name: "object", type: { type: "map", values: "string" } },
+        ],
+      },
+    },
+  ],
+})
+
+const bodyOf = (sequence: number, type: string, object: unknown = { id: `obj_${sequence}` }) => ({
+  ...envelope(sequence),
+  data: { type, object },
+})
+const eventOf = (sequence: number, type: string, object?: unknown) =>
+  entry(sequence, { type, body: bytes(JSON.stringify(bodyOf(sequence, type, object))) })
+
+const all = eventTypes.map((type, index) => ({ type, sequence: index + 1 }))
+
+withBroker("a Kafka sink with a schema registry", (broker) => {
+  let registry: Registry
+  beforeAll(async () => {
+    registry = await startRegistry()
+  }, 300_000)
+  afterAll(() => registry.stop())
+
+  for (const client of clients) {
+    for (const type of ["json", "avro"] as const) {
+      const schemaOf = (more: Record<string, unknown> = {}) => ({
+        type,
+        registry: { url: registry.url },
+        ...(type === "avro" && { definition: avro }),
+        ...more,
+      })
+      const open = (topic: string, more: Record<string, unknown> = {}) =>
+        openKafka(() => ({ client, brokers: [broker().plain], topic, schema: schemaOf(more) }))
+
+      describe(`${type} by ${client}`, () => {
+        for (const subject of ["{{topic}}-value", "{{topic}}-{{type}}"]) {
+          it.live(
+            `all event types by the subject ${subject}: events wait while the registry is away, and are decoded by its schemas`,
+            function* () {
+              const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+              yield* Effect.promise(registry.cut)
+              const config = () => ({ topic, brokers: [broker().plain], schema: schemaOf({ subject }) })
+              yield* Effect.gen(function* () {
+                const journal = yield* whole
+                for (const { sequence, type } of all) yield* journal.append(eventOf(sequence, type).event, ["lake"])
+                while ((yield* lake)?.lastFailure === undefined) yield* Effect.sleep("20 millis")
+                expect(yield* lake).toMatchObject({ backlog: all.length, deadLetters: 0 })
+                yield* Effect.promise(registry.restore)
+                yield* settled
+                expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
+              }).pipe(Effect.provide(lanes(client, config)))
+              const decoded = yield* Effect.promise(() => consume(broker().plain, registry, all.length, [topic]))
+              expect(decoded.map(({ value }) => value)).toEqual(all.map(({ sequence, type }) => bodyOf(sequence, type)))
+            },
+            60_000,
+          )
+        }
+
+        it.live(
+          "waits for a person if the registry refuses the schema as incompatible, and sends after a correction",
+          function* () {
+            const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+            const subject = `${topic}-value`
+            const earlier =
+              type === "avro"
+                ? { schema: avro.replace('"name":"id","type":"string"', '"name":"id","type":"int"') }
+                : { schemaType: "JSON", schema: '{"type":"object","properties":{"id":{"type":"integer"}}}' }
+            const body = JSON.stringify(earlier)
+            yield* Effect.promise(() => registry.ask(`/subjects/${subject}/versions`, { method: "POST", body }))
+            const sink = yield* open(topic)
+            for (const refused of [sink.check, sink.send([eventOf(1, "client.created")])]) {
+              const reason = yield* reasonOf<unknown>(refused)
+              expect(reason?._tag).toBe("SinkMisconfigured")
+              expect(reason?.message).toMatch(/the schema is incompatible with the subject's earlier versions/)
+            }
+            yield* Effect.promise(() => registry.ask(`/subjects/${subject}`, { method: "DELETE" }))
+            expect(yield* sink.send([eventOf(1, "client.created")])).toEqual(new Map())
+          },
+        )
+
+        it.live("refuses an event that does not fit alone, and sends the others of its batch", function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const sink = yield* open(topic)
+          const batch = [
+            eventOf(1, "client.created"),
+            eventOf(2, "client.created", "text"),
+            eventOf(3, "client.updated"),
+          ]
+          const failures = yield* sink.send(batch)
+          expect([...failures.keys()]).toEqual([1])
+          expect(failures.get(1)?.reason).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
+          expect(failures.get(1)?.message).toContain(`subject ${topic}-value: "/data/object" must be`)
+          const decoded = yield* Effect.promise(() => consume(broker().plain, registry, 2, [topic]))
+          expect(decoded.map(({ value }) => value)).toEqual(
+            [1, 3].map((n) => bodyOf(n, n === 1 ? "client.created" : "client.updated")),
+          )
+        })
+
+        it.live("retries events of an unknown subject, and later events of their key with them", function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+          const known = yield* open(topic, { subject: "{{topic}}-{{type}}" })
+          yield* known.send([eventOf(1, "client.updated")])
+          const sink = yield* open(topic, { subject: "{{topic}}-{{type}}", autoRegister: false })
+          const other = eventOf(4, "client.updated")
+          const failures = yield* sink.send([
+            eventOf(2, "client.created"),
+            eventOf(3, "client.updated"),
+            { ...other, event: { ...other.event, accountId: "acct_2" } },
+          ])
+          expect([...failures].map(([index, { reason }]) => [index, reason._tag])).toEqual([
+            [0, "DeliveryFailed"],
+            [1, "DeliveryFailed"],
+          ])
+          expect(failures.get(0)?.message).toContain("has no such schema")
+        })
+      })
+    }
+  }
+})
