@@ -77,6 +77,7 @@ describe("the places in src that", () => {
         "delivery/Warnings.ts": [2, "secrets and certificates expire at an instant"],
         "delivery/lane/LaneClock.ts": [1, "due times, which are stored; outcomes, which are stored"],
         "sinks/rabbitmq/RabbitMq.ts": [1, "a signature's time"],
+        "sinks/s3/S3.ts": [2, "a signature's time; credentials expire at an instant"],
         "sinks/sns/Sns.ts": [1, "a signature's time"],
         "sinks/sqs/Sqs.ts": [1, "a signature's time"],
         "telemetry/Repeats.ts": [1, "a log line's time"],

@@ -1,7 +1,7 @@
 /**
  * Templates over an event: `{{type}}`, `{{resource}}`, `{{id}}`, `{{account_id}}`,
- * `{{webhook}}`, `{{created_at}}`, `{{received_at}}`, and a JSON Pointer into the
- * envelope, `{{/data/object/id}}`.
+ * `{{webhook}}`, `{{created_at}}`, `{{received_at}}`, its `{{date}}` and `{{hour}}`
+ * in UTC, and a JSON Pointer into the envelope, `{{/data/object/id}}`.
  *
  * A value is escaped for its place, because it comes from outside and must not begin
  * another header, path or topic. A missing value is an empty text. Templates without
@@ -79,6 +79,8 @@ const eventFields: Readonly<Record<string, Field>> = {
   account_id: ({ entry }) => entry.event.accountId,
   webhook: ({ entry }) => entry.event.webhook,
   received_at: ({ entry }) => iso(entry.event.receivedAt),
+  date: ({ entry }) => iso(entry.event.receivedAt).slice(0, 10),
+  hour: ({ entry }) => iso(entry.event.receivedAt).slice(11, 13),
   created_at: ({ envelope }) => Pointer.get(["created_at"], envelope()),
 }
 

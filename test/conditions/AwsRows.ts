@@ -32,6 +32,8 @@ export interface AwsKind {
   }
   /** The refusal of one entry for its content. */
   readonly content: Refusal
+  /** The words about it, if they are not the usual ones. */
+  readonly saysOfContent?: RegExp
   /** The refusal of one entry because of a failure inside the service. */
   readonly internal: Refusal
 }
@@ -44,7 +46,7 @@ const closed = 1
 let made = 0
 
 /** A target in moto. */
-const inMoto = (kind: AwsKind) => async () => {
+export const inMoto = (kind: AwsKind) => async () => {
   const moto = await sharedMoto()
   const target = `condition-${kind.name}-${made++}`
   let { received } = await kind.make(moto.url, target)
@@ -68,7 +70,7 @@ interface FakeTarget extends Wires.Target {
 }
 
 /** moto takes seconds on a busy machine. */
-const patientAt: Wires.On = (what, more) =>
+export const patientAt: Wires.On = (what, more) =>
   Wires.on(reasonToSkip())(what, { delivery: { timeout: "5 seconds" }, ...more })
 
 /** Events before the condition, which go in several requests at a time. */
@@ -290,7 +292,7 @@ const refusals = (kind: AwsKind) => {
           service.refuses = (number) => (number === special ? kind.content : undefined)
         }),
         letters: (number) => number === special,
-        says: /refused the event/,
+        says: kind.saysOfContent ?? /refused the event/,
         isQuick: true,
       }),
     ],

@@ -76,7 +76,7 @@ export const isStatement = (cell: Cell): cell is Statement => "never" in cell
 
 /** The columns by their names. */
 export const loadColumns = async (): Promise<ReadonlyMap<string, Column>> => {
-  const files = readdirSync(import.meta.dir).filter((name) => /^[a-z-]+\.ts$/.test(name) && name !== "main.ts")
+  const files = readdirSync(import.meta.dir).filter((name) => /^[a-z][a-z0-9-]*\.ts$/.test(name) && name !== "main.ts")
   const found = new Map<string, Column>()
   for (const file of files.toSorted()) {
     const { column }: { readonly column: Column } = await import(join(import.meta.dir, file))

@@ -52,6 +52,8 @@ export interface SinkContract {
   readonly ordered?: boolean
   /** Whether the receiver's own service drops what has the idempotency key of what it has. */
   readonly dropsRepeats?: boolean
+  /** Whether a batch that is sent again takes the place of what it was. */
+  readonly overwritesRepeats?: boolean
   /** What is to arrive of an event, where it is not the bytes that were signed. */
   readonly bytesOf?: (entry: Entry) => Uint8Array
 }
@@ -120,6 +122,7 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
     maxBody,
     ordered = true,
     dropsRepeats = false,
+    overwritesRepeats = false,
     bytesOf = ({ event }) => event.body,
   } = contract
 
@@ -193,6 +196,16 @@ export const sinkContract = (name: string, contract: SinkContract): void => {
         expect(yield* sendAll(sink, sent)).toEqual([])
         expect(yield* sendAll(sink, [...sent, again])).toEqual([])
         expectBodies(yield* received(4), [...sent, again])
+      })
+    } else if (overwritesRepeats) {
+      test("arrives once if the same batch is sent twice, and again in another batch", function* (sink, { received }) {
+        const sent = entries(3)
+        yield* sendAll(sink, sent)
+        yield* sendAll(sink, sent)
+        expectBodies(yield* received(3), sent)
+        const other = [...sent, entry(4)]
+        yield* sendAll(sink, other)
+        expect(sorted(yield* received(7))).toEqual(sorted([...sent, ...other].map(bytesOf)))
       })
     } else {
       test("arrives twice if it is sent twice", function* (sink, { received }) {

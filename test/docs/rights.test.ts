@@ -19,10 +19,12 @@ describe("the page on least rights", () => {
       advised("src/sinks/sns/Sns.ts", /rights: "(.*?)"/),
       advised("src/sinks/sqs/Sqs.ts", /rights: "(.*?)"/),
       advised("src/sinks/eventbridge/EventBridge.ts", /rights: "(.*?)"/),
+      ...advised("src/sinks/s3/S3.ts", /rights: "(.*?)"/).map((action) => [action]),
       advised("src/sinks/aws/AwsErrors.ts", /KMSAccessDenied: .*? grant (.*?) on it/),
     ])
     for (const { Action, Resource } of policy.Statement) {
-      expect(Resource).not.toContain("*")
+      // The names of objects can't be known before.
+      expect(Resource.replace(/^(arn:aws:s3:::[a-z-]+\/)\*$/, "$1")).not.toContain("*")
       for (const action of Action) expect(Resource.split(":")[2]).toBe(action.split(":")[0])
     }
   })

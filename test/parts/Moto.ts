@@ -1,5 +1,5 @@
 /**
- * moto, for tests: an SNS, SQS, EventBridge and STS endpoint on loopback, from PyPI.
+ * moto, for tests: an SNS, SQS, EventBridge, S3 and STS endpoint on loopback, from PyPI.
  *
  * What a test starts it stops: the server runs under a
  * shell that kills it when the test process ends, however that ends.

@@ -1,5 +1,6 @@
-/** `bun test/parts/aws.ts`: moto, an SNS, SQS and EventBridge endpoint, on 127.0.0.1:4566 until Ctrl-C, to try those sinks with. Needs Python 3.10. */
+/** `bun test/parts/aws.ts`: moto, an SNS, SQS, EventBridge and S3 endpoint, on 127.0.0.1:4566 until Ctrl-C, to try those sinks with. Needs Python 3.10. */
 import { Effect } from "effect"
+import { linesIn, makeBucket } from "./Buckets.ts"
 import { makeMoto } from "./Moto.ts"
 import { makeBus, makeQueue, makeTopic, type Topic } from "./Queues.ts"
 
@@ -18,7 +19,24 @@ const show = async (what: string, { received }: Pick<Topic, "received">): Promis
 
 const topic = await makeTopic(moto.url, { name: "failures" })
 const queue = await makeQueue(moto.url, { name: "failures", fifo: true })
+const bucket = await makeBucket(moto.url, "scheduling")
 const bus = await makeBus(moto.url, { name: "scheduling" })
-console.log(`moto listens on ${moto.url} and has the topic ${topic.arn}, the queue ${queue.url} and the bus ${bus.arn}`)
+console.log(
+  `moto listens on ${moto.url} and has the topic ${topic.arn}, the queue ${queue.url}, the bus ${bus.arn} and the bucket ${bucket.name}`,
+)
 console.log("What comes to them is shown below (Ctrl-C ends it)")
-await Promise.all([show("topic", topic), show("queue", queue), show("bus", bus)])
+const inBucket = (count: number) =>
+  Effect.map(linesIn(bucket)(count), (lines) =>
+    lines.map((line) => ({
+      body: Buffer.from(line).toString(),
+      attributes: {},
+      group: undefined,
+      deduplication: undefined,
+    })),
+  )
+await Promise.all([
+  show("topic", topic),
+  show("queue", queue),
+  show("bus", bus),
+  show("bucket", { received: inBucket }),
+])

@@ -11,6 +11,8 @@ import { it } from "../lib/effect.ts"
 import { awsServer } from "./aws/awsServer.ts"
 import { openEventBridge } from "./eventbridge/eventBridgeSink.ts"
 import { preview } from "./preview.ts"
+import { s3Server } from "./s3/s3Server.ts"
+import { openS3 } from "./s3/s3Sink.ts"
 import { entry } from "./samples.ts"
 import { doubled, shapes, withText } from "./shapes.ts"
 import { snsServer } from "./sns/snsServer.ts"
@@ -65,6 +67,16 @@ const receivers: Readonly<Record<string, Receiver>> = {
     }),
     required: { eventBusArn: "arn:aws:events:eu-west-1:123456789012:event-bus/events" },
     tooLarge: 1024 * 1024,
+    takesObjects: true,
+  },
+  s3: {
+    open: Effect.fnUntraced(function* (shape) {
+      const server = yield* s3Server()
+      const sink = yield* openS3(() => ({ endpoint: server.url, compression: "none", ...shape }))
+      const text = () => server.objects().map(({ bytes }) => Buffer.from(bytes).toString())
+      return { sink, bodies: () => text().flatMap((lines) => lines.trimEnd().split("\n")) }
+    }),
+    required: { bucket: "events", region: "us-east-1" },
     takesObjects: true,
   },
   file: {

@@ -17,6 +17,7 @@ const targets: ReadonlyArray<readonly [type: string, config: unknown, target: st
   ["rabbitmq", { url: Redacted.make("amqp://mq"), routingKey: "events" }, "amqp://mq"],
   ["sns", { topicArn: "arn:aws:sns:eu-west-1:1:events" }, "arn:aws:sns:eu-west-1:1:events"],
   ["sqs", { queueUrl: "https://sqs.eu-west-1.amazonaws.com/1/a" }, "https://sqs.eu-west-1.amazonaws.com/1/a"],
+  ["s3", { bucket: "events", endpoint: "https://minio.example.com" }, "events"],
   ["console", {}, ""],
   ["unknown", undefined, ""],
 ]

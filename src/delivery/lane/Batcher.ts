@@ -100,7 +100,7 @@ export class Batcher {
   next(now: number, inFlight: number, mayLinger: boolean): ReadonlyArray<Item> {
     const { queue, breaker } = this.#parts
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
-    if (allowed < 1 || queue.size === 0 || (mayLinger && this.#lingers(now))) return []
+    if (allowed < 1 || queue.size === 0 || (mayLinger && this.fillsUntil(now) > now)) return []
     const batch = queue.next(this.#limits(allowed), now, this.#isBehind, this.#retryBehind)
     const isMessage = this.#isDigest || isMuteKey(batch[0]?.key ?? "")
     this.#rateLimit?.take(isMessage ? Math.min(1, batch.length) : batch.length)
@@ -126,11 +126,14 @@ export class Batcher {
   }
 
   /**
-   * Reports whether the batch still waits to fill. A sink whose cost depends on the number of batches sets this time.
+   * Monotonic milliseconds until which the batch waits to fill, or 0 if it need not wait. A sink whose cost depends on
+   * the number of batches sets this time.
    */
-  #lingers(now: number): boolean {
+  fillsUntil(now: number): number {
     const { sink, queue, breaker } = this.#parts
-    const { linger = 0, maxEvents } = sink.batch
-    return now - queue.fillingSince < linger && queue.size < maxEvents && queue.retries === 0 && !breaker.probing
+    const { linger = 0, maxEvents, maxBytes } = sink.batch
+    const until = queue.fillingSince + linger
+    const mayFill = now < until && queue.size < maxEvents && queue.retries === 0 && !breaker.probing
+    return mayFill && queue.freshBytes < maxBytes ? until : 0
   }
 }

@@ -280,11 +280,12 @@ export class Lane {
 
   /**
    * Reports whether the lane waits for a reason: an attempt is within its time, the sink or the rate limit allows none,
-   * or no retry is due.
+   * a batch fills, or no retry is due.
    */
   #mustWait(now: number): boolean {
     if (this.inFlight.mayTakeTime(now) || this.#parts.breaker.until > now || this.#parts.batcher.isLimited(now))
       return true
+    if (this.#parts.queue.size > 0 && this.#parts.batcher.fillsUntil(now) > now) return true
     const { retries } = this.progress
     const isAllRetrying = this.#backlog <= retries.size || !this.#parts.intake.hasRoom
     return this.#parts.queue.size === 0 && isAllRetrying && retries.nextDue > now && retries.nextDue < endless
@@ -363,7 +364,7 @@ export class Lane {
       // lets batches fill need not wake for every commit. A muted lane reads nothing for hours.
       const { linger = 0 } = this.#parts.sink.batch
       if (this.progress.position === position) yield* Effect.sleep(this.state.isMuted ? mutedWait : tick)
-      else if (linger > 0) yield* Effect.sleep(Duration.millis(linger))
+      else if (linger > 0) yield* Effect.sleep(Math.min(linger, longestRest))
     })
     return Effect.forever(next)
   }
@@ -378,7 +379,9 @@ export class Lane {
     if (this.inFlight.size > 0) return 0
     if (this.state.stopped) return endless
     const now = this.clock.now()
-    return this.#parts.queue.size === 0 || this.#parts.breaker.until > now ? this.#nextTime(now) - now : 0
+    const next = this.#nextTime(now)
+    if (this.#parts.queue.size === 0 || this.#parts.breaker.until > now) return next - now
+    return Math.min(next, this.#parts.batcher.fillsUntil(now)) - now
   }
 
   /** Checks deadlines. Returns false if there is nothing left to watch. */

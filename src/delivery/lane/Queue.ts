@@ -82,6 +82,11 @@ export class Queue {
     return this.#fresh.length
   }
 
+  /** Bytes of the bodies of the fresh events. */
+  get freshBytes(): number {
+    return this.#fresh.reduce((sum, { entry }) => sum + entry.event.body.length, 0)
+  }
+
   get first(): Item | undefined {
     return this.#fresh[0]
   }

@@ -3,11 +3,13 @@
  *
  * **Gotcha.** The SDK's own retries are turned off; the lane retries.
  */
+import { createHmac } from "node:crypto"
 import { Agent as HttpAgent } from "node:http"
 import { Agent as HttpsAgent } from "node:https"
 import type { SNSClientConfig } from "@aws-sdk/client-sns"
 import { Effect, Redacted, type Scope } from "effect"
 import { hasProperty } from "effect/Predicate"
+import { sha256 } from "../../event/IdempotencyKey.ts"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import { mayHaveMoved } from "../Connections.ts"
 import { oneLine } from "../ServiceWords.ts"
@@ -139,6 +141,7 @@ export interface Credentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
   readonly sessionToken?: string | undefined
+  readonly expiration?: Date | undefined
 }
 
 /** Looks up credentials for signatures that no client of the SDK makes. Each run looks at the sources again. */
@@ -160,6 +163,72 @@ export const credentials = Effect.fnUntraced(function* (
     catch: (error) => AwsErrors.sinkErrorOf(AwsErrors.ofThrown(error), place),
   })
 })
+
+// Signature Version 4, for requests that no client of the SDK makes.
+
+const hmac = (key: string | Buffer, text: string): Buffer => createHmac("sha256", key).update(text).digest()
+
+/** Percent-encodes all characters except RFC 3986's unreserved ones. */
+export const encoded = (text: string): string =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
+
+/** The region, the service and the time of a signature. `now` is in epoch milliseconds. */
+interface SigningScope {
+  readonly region: string
+  readonly service: string
+  readonly now: number
+}
+
+/** The time and the scope of a signature, in AWS's form. */
+export const signingScope = ({ region, service, now }: SigningScope) => {
+  const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, "")
+  return { time, scope: [time.slice(0, 8), region, service, "aws4_request"] }
+}
+
+/** The signature of a canonical request. */
+export const signatureOf = (
+  request: ReadonlyArray<string>,
+  { secretAccessKey }: Credentials,
+  { time, scope }: ReturnType<typeof signingScope>,
+): string => {
+  const text = ["AWS4-HMAC-SHA256", time, scope.join("/"), sha256(request.join("\n"))].join("\n")
+  return hmac(scope.reduce<string | Buffer>(hmac, `AWS4${secretAccessKey}`) as Buffer, text).toString("hex")
+}
+
+/** A request as it is signed. Path and query are encoded, and the query is in the order that the signature requires. */
+interface Unsigned {
+  readonly method: string
+  readonly host: string
+  readonly path: string
+  readonly query: string
+  /** Names are in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The SHA-256 of the body, in hexadecimal. */
+  readonly hash: string
+}
+
+/** Returns the headers of a request with its signature. */
+export const signedHeaders = (
+  { method, host, path, query, headers, hash }: Unsigned,
+  credentials: Credentials,
+  signing: SigningScope,
+): Readonly<Record<string, string>> => {
+  const { accessKeyId, sessionToken } = credentials
+  const scoped = signingScope(signing)
+  const own: Readonly<Record<string, string>> = {
+    ...headers,
+    "x-amz-content-sha256": hash,
+    "x-amz-date": scoped.time,
+    ...(sessionToken !== undefined && { "x-amz-security-token": sessionToken }),
+  }
+  const all = Object.entries({ ...own, host }).sort(([one], [other]) => (one < other ? -1 : 1))
+  const names = all.map(([name]) => name).join(";")
+  const request = [method, path, query, ...all.map(([name, value]) => `${name}:${value}`), "", names, hash]
+  const signature = signatureOf(request, credentials, scoped)
+  const credential = [accessKeyId, ...scoped.scope].join("/")
+  const authorization = `AWS4-HMAC-SHA256 Credential=${credential}, SignedHeaders=${names}, Signature=${signature}`
+  return { ...own, authorization }
+}
 
 /** The options that every client of the SDK takes. */
 type Options = Pick<

@@ -118,6 +118,9 @@ const codeOf = ({ Code, __type }: Thrown): string => wordOf(Code) || wordOf(__ty
 
 const seconds = 1_000
 
+/** The wait of a `Retry-After` in seconds. */
+const waitOf = (asked: string) => (/^\d{1,4}$/.test(asked) ? { retryAfter: Number(asked) * seconds } : {})
+
 export const ofThrown = (thrown: unknown): AwsError => {
   if (thrown instanceof NoCredentials) {
     const { source } = thrown
@@ -136,10 +139,27 @@ export const ofThrown = (thrown: unknown): AwsError => {
     transport: code === "" ? HttpTransport.failureOf(error) : "other",
     isUnsigned: code === "" && /Credentials|Provider|Token|SSO/.test(String(name)),
     role,
-    ...(/^\d{1,4}$/.test(asked) && { retryAfter: Number(asked) * seconds }),
+    ...waitOf(asked),
     isXml: name === "SyntaxError" && /xml/.test(type),
   }
 }
+
+/** The parts of an answer whose request the SDK did not make. `retryAfter` is the header, or empty. */
+interface Answered {
+  readonly code: string
+  readonly detail: string
+  readonly status: number
+  readonly retryAfter: string
+}
+
+export const ofAnswer = ({ code, retryAfter, ...answer }: Answered): AwsError => ({
+  ...answer,
+  code: wordOf(code),
+  transport: "other",
+  isUnsigned: false,
+  role: "",
+  ...waitOf(retryAfter),
+})
 
 const wrongSecret = "the secret of the access key is wrong: correct the credentials"
 const wrongSignature = "the secret of the access key is wrong, or this machine's clock is: correct it"
@@ -194,7 +214,8 @@ export const isOfCredentials = (error: AwsError): boolean =>
 const isPassing = (code: string): boolean =>
   /^(RequestAborted|RequestTimeout|ServiceUnavailable|Internal(Failure|Error|ServerError)|KMSInternal)$/.test(code)
 
-const isDenial = (code: string): boolean =>
+/** Reports whether a code means that the credentials don't allow the request. */
+export const isDenial = (code: string): boolean =>
   /^(AuthorizationError|AccessDenied|AuthFailure|NotAuthorized|UnauthorizedOperation)$/.test(code)
 /** Reports whether AWS answered that the credentials don't allow the request. */
 export const isDenied = (thrown: unknown): boolean => thrown instanceof Error && isDenial(codeOf(thrown))
@@ -268,7 +289,7 @@ const ofCode = (error: AwsError, at: string, service: Service): SinkError | unde
   return undefined
 }
 
-const placeOf = ({ service, name, endpoint }: Place, role = ""): string =>
+export const placeOf = ({ service, name, endpoint }: Place, role = ""): string =>
   role === ""
     ? `${service.name} ${service.thing} ${name}${endpoint === "" || name.startsWith(endpoint) ? "" : ` at ${endpoint}`}`
     : `AWS STS (for the role ${role})`

@@ -7,10 +7,10 @@
  * again later than that and before the broker ends the session, so a session never
  * ends because of an old token. A missing token doesn't use up an event's attempt.
  */
-import { createHash, createHmac } from "node:crypto"
 import { readFile } from "node:fs/promises"
 import { Clock, Effect, Predicate, Redacted, Schema, type Scope } from "effect"
 import { secret, text } from "../../config/schema/Keys.ts"
+import { sha256 } from "../../event/IdempotencyKey.ts"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import { type Identity, identityKeys, oneIdentity } from "../aws/AwsConfig.ts"
@@ -139,38 +139,30 @@ const service: Service = {
   advice: {},
 }
 
-/** Percent-encodes all characters except RFC 3986's unreserved ones. */
-const encoded = (text: string): string =>
-  encodeURIComponent(text).replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
-const hmac = (key: string | Buffer, text: string): Buffer => createHmac("sha256", key).update(text).digest()
-const hash = (text: string): string => createHash("sha256").update(text).digest("hex")
-
 /**
  * A token for MSK: a URL signed by AWS's Signature Version 4, as base64url. It is valid for 15 minutes from `now`, in
  * epoch milliseconds. See github.com/aws/aws-msk-iam-auth, "Details".
  */
 export const mskToken = (credentials: AwsClient.Credentials, region: string, now: number): string => {
-  const { accessKeyId, secretAccessKey, sessionToken } = credentials
+  const { accessKeyId, sessionToken } = credentials
   const host = `kafka.${region}.amazonaws.com`
-  const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, "")
-  const scope = [time.slice(0, 8), region, "kafka-cluster", "aws4_request"]
+  const scoped = AwsClient.signingScope({ region, service: "kafka-cluster", now })
   // In the order that the signature requires.
   const query = Object.entries({
     Action: "kafka-cluster:Connect",
     "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
-    "X-Amz-Credential": [accessKeyId, ...scope].join("/"),
-    "X-Amz-Date": time,
+    "X-Amz-Credential": [accessKeyId, ...scoped.scope].join("/"),
+    "X-Amz-Date": scoped.time,
     "X-Amz-Expires": "900",
     ...(sessionToken !== undefined && { "X-Amz-Security-Token": sessionToken }),
     "X-Amz-SignedHeaders": "host",
   })
-    .map((pair) => pair.map(encoded).join("="))
+    .map((pair) => pair.map(AwsClient.encoded).join("="))
     .join("&")
-  const request = ["GET", "/", query, `host:${host}`, "", "host", hash("")].join("\n")
-  const text = ["AWS4-HMAC-SHA256", time, scope.join("/"), hash(request)].join("\n")
-  const signature = hmac(scope.reduce<string | Buffer>(hmac, `AWS4${secretAccessKey}`) as Buffer, text).toString("hex")
+  const request = ["GET", "/", query, `host:${host}`, "", "host", sha256("")]
+  const signature = AwsClient.signatureOf(request, credentials, scoped)
   // The signature doesn't cover the name of the client.
-  const url = `https://${host}/?${query}&X-Amz-Signature=${signature}&User-Agent=${encoded(userAgent)}`
+  const url = `https://${host}/?${query}&X-Amz-Signature=${signature}&User-Agent=${AwsClient.encoded(userAgent)}`
   return Buffer.from(url).toString("base64url")
 }
 

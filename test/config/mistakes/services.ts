@@ -10,6 +10,8 @@ const bySchema = (inside: string): string =>
 const sns = (inside: string): string => sink(`"type": "sns", ${inside}`)
 const sqs = (inside: string): string => sink(`"type": "sqs", ${inside}`)
 const bus = (inside: string): string => sink(`"type": "eventbridge", ${inside}`)
+const s3 = (inside: string): string => sink(`"type": "s3", ${inside}`)
+const bucket = '"bucket": "events", "region": "eu-west-1"'
 const topicArn = '"topicArn": "arn:aws:sns:eu-west-1:123456789012:events"'
 const nats = (inside: string): string => sink(`"type": "nats", ${inside}`)
 const servers = '"servers": ["nats.example.com:4222"]'
@@ -108,6 +110,11 @@ export const services: Theme = {
     "EventBridge: a source of AWS's own": bus(
       '"eventBusArn": "arn:aws:events:eu-west-1:123456789012:event-bus/default", "source": §"aws.relay"',
     ),
+    "S3: a bucket as a URL": s3('"bucket": §"s3://events/in", "region": "eu-west-1"'),
+    "S3: no region": s3('"bucket": "events"').replace('"audit": {', '§"audit": {'),
+    "S3: a prefix that begins with a slash": s3(`${bucket}, "prefix": §"/events/{{date}}/"`),
+    "S3: a prefix by strftime": s3(`${bucket}, "prefix": §"events/%Y/%m/%d/"`),
+    "S3: an endpoint with the bucket": s3(`${bucket}, "endpoint": §"https://minio.example.com/events"`),
     "NATS: a server as a URL": nats('"servers": [§"nats://nats.example.com:4222"], "subject": "events"'),
     "NATS: servers as one text": nats('"servers": §"one:4222,two:4222", "subject": "events"'),
     "NATS: a subject with a wildcard": nats(`${servers}, "subject": §"events.>"`),

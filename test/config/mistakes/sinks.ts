@@ -22,7 +22,7 @@ export const sinks: Theme = {
     "a sink without a type": config({ sinks: '{ §"audit": { "path": "./events.ndjson" } }' }),
     "a type that is mistyped": sink('"type": §"flie", "path": "./events.ndjson"'),
     "a type in other letters": sink('"type": §"PagerDuty", "routingKey": "k"'),
-    "a type that there is not": sink('"type": §"s3", "bucket": "events"'),
+    "a type that there is not": sink('"type": §"gcs", "bucket": "events"'),
     "a type by another name": sink('"type": §"webhook", "url": "https://example.com"'),
     "a mistyped key": file('§"concurency": 2'),
     "a key of delivery beside the sink's own": file('§"retry": { "maxAttempts": 3 }'),

@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { Effect } from "effect"
 import { makeAuthority } from "../../lib/authority.ts"
 import { freePort } from "../../lib/port.ts"
+import { region as bucketRegion, linesIn, makeBucket } from "../../parts/Buckets.ts"
 import { CutProxy } from "../../parts/CutProxy.ts"
 import { bytesOf, makeBus, makeQueue, makeTopic, type Received, region, type Topic } from "../../parts/Queues.ts"
 import { bodyOf, numberOf } from "../relay/Traffic.ts"
@@ -213,9 +214,14 @@ const aws = async (): Promise<Part> => {
   const moto = await makeMoto()
   await moto.start()
   const front = verifying(moto.url)
-  const [queue, topic, bus] = await Promise.all([makeQueue(moto.url), makeTopic(moto.url), makeBus(moto.url)])
-  const proxies = await Promise.all([1, 2, 3].map(() => proxyTo(() => front.port ?? 0)))
-  const [bySqs, bySns, byEvents] = proxies as [CutProxy, CutProxy, CutProxy]
+  const [queue, topic, bus, bucket] = await Promise.all([
+    makeQueue(moto.url),
+    makeTopic(moto.url),
+    makeBus(moto.url),
+    makeBucket(moto.url),
+  ])
+  const proxies = await Promise.all([1, 2, 3, 4].map(() => proxyTo(() => front.port ?? 0)))
+  const [bySqs, bySns, byEvents, byS3] = proxies as [CutProxy, CutProxy, CutProxy, CutProxy]
   const by = (proxy: CutProxy) => `http://127.0.0.1:${proxy.port}`
   const credentials = { accessKeyId: "faults", secretAccessKey: "faults" }
   return {
@@ -237,6 +243,19 @@ const aws = async (): Promise<Part> => {
         config: { type: "eventbridge", eventBusArn: bus.arn, endpoint: by(byEvents), credentials },
         proxy: byEvents,
         arrived: taken(bus, ({ body }) => JSON.stringify(JSON.parse(body).detail)),
+      },
+      {
+        name: "s3",
+        config: {
+          type: "s3",
+          bucket: bucket.name,
+          region: bucketRegion,
+          endpoint: by(byS3),
+          credentials,
+          batch: { linger: "20 millis" },
+        },
+        proxy: byS3,
+        arrived: async () => (await Effect.runPromise(linesIn(bucket)(0))).map(numberIn),
       },
     ],
     close: () => Promise.all([front.stop(true), moto.stop()]),

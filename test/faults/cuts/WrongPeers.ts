@@ -109,6 +109,14 @@ const aws: Readonly<Record<string, (url: string) => object>> = {
     endpoint: url,
     credentials,
   }),
+  s3: (url) => ({
+    type: "s3",
+    bucket: "events",
+    region: "us-east-1",
+    endpoint: url,
+    credentials,
+    batch: { linger: "20 millis" },
+  }),
 }
 
 interface Kind {

@@ -6,6 +6,8 @@
 import { Effect } from "effect"
 import { awsServer, errorJson, type Fate } from "../aws/awsServer.ts"
 import { openEventBridge } from "../eventbridge/eventBridgeSink.ts"
+import { error, s3Server } from "../s3/s3Server.ts"
+import { openS3 } from "../s3/s3Sink.ts"
 import { entry, reasonOf } from "../samples.ts"
 import { errorXml, snsServer } from "../sns/snsServer.ts"
 import { openSns } from "../sns/snsSink.ts"
@@ -149,6 +151,36 @@ const eventBridge = told(
     }),
 )
 
+const s3 = told(
+  "S3",
+  [
+    ["a bucket that is not there", '"bucket"', "NoSuchBucket", 404],
+    ["a bucket of another region", '"region"', "PermanentRedirect", 301],
+    [
+      "no right to write",
+      "s3:PutObject",
+      "AccessDenied",
+      403,
+      "User: arn:aws:iam::1:user/x is not authorized to perform: s3:PutObject on resource: arn:aws:s3:::events/x because no identity-based policy allows the s3:PutObject action",
+    ],
+    ["a bucket whose key may not be used", "grant kms:GenerateDataKey", "KMS.AccessDeniedException", 400],
+    ["a bucket whose key is disabled", "enable it", "KMS.DisabledException", 400],
+    ["a wrong secret", "wrong: correct the credentials", "SignatureDoesNotMatch", 403, mismatch],
+    ["an access key that is not known", "correct the credentials", "InvalidAccessKeyId", 403],
+    ["a session token that has expired", "renew the credentials", "ExpiredToken", 400],
+    ["the clock is wrong", "set it", "RequestTimeTooSkewed", 403],
+    ["too many requests", "", "SlowDown", 503],
+    ["a request that took too long", "", "RequestTimeout", 400],
+    ["bytes that were damaged on the way", "", "BadDigest", 400],
+  ],
+  (code, status, message) =>
+    Effect.gen(function* () {
+      const { url } = yield* s3Server(() => error(status, code, message))
+      const sink = yield* openS3(() => ({ endpoint: url }))
+      return yield* reasonOf(sink.send([entry(1)]))
+    }),
+)
+
 const entryOfQueue = (code: string): Cause["reason"] =>
   Effect.gen(function* () {
     const { url } = yield* awsServer({ refuse: () => [code, true] })
@@ -178,5 +210,5 @@ const unanswered: Cause = {
 export const aws: Part = {
   title: "AWS",
   lacking: () => undefined,
-  causes: async () => [...sns, ...sqs, ...inBatch, ...eventBridge, unanswered],
+  causes: async () => [...sns, ...sqs, ...inBatch, ...eventBridge, ...s3, unanswered],
 }

@@ -3,7 +3,7 @@ import * as Template from "../../../../src/formats/Template.ts"
 import { bytes, entry, envelope } from "../../../sinks/samples.ts"
 import type { Found, Fuzz, Random } from "./Random.ts"
 
-const names = ["type", "resource", "id", "account_id", "webhook", "created_at", "received_at"]
+const names = ["type", "resource", "id", "account_id", "webhook", "created_at", "received_at", "date", "hour"]
 const pointers = [
   "/data/object/id",
   "/id",
