@@ -145,8 +145,8 @@ suiteUnless(lacking, "what trigger sends for each sender is accepted, and refuse
   afterAll(() => postgres.stop(), 60_000)
 
   const journals = {
-    "by a relay on a file": (name: string) => ({ path: `${name}.db` }),
-    "by a relay on PostgreSQL": () => ({ type: "postgres", name: "only", url: postgres.url }),
+    "by a relay on a file": (name: string) => ({ path: `${name}.db`, searchIds: ["/account"] }),
+    "by a relay on PostgreSQL": () => ({ type: "postgres", name: "only", url: postgres.url, searchIds: ["/account"] }),
   }
   for (const [title, journal] of Object.entries(journals)) {
     test(title, async () => {
@@ -184,6 +184,8 @@ suiteUnless(lacking, "what trigger sends for each sender is accepted, and refuse
         ["stripe", "invoice.paid", "acct_9"],
       ]
       expect(await factsIn(written.config)).toEqual(all)
+      const found = await relay(["events", "--json", "--object", "acct_9", "-c", written.config], { cwd })
+      expect(JSON.parse(found.stdout).events).toMatchObject([{ webhook: "stripe", accountId: "acct_9" }])
       // Equal ids of two senders are two events, and each is stored once however often it comes.
       for (const _ of [1, 2]) {
         expect(await send(written, "github", { id: "same", type: "push" })).toBe(202)

@@ -1,4 +1,5 @@
-/** Distinguishes an event that never arrived from one that may have been deleted. */
+/** Explains absences: of an event that never arrived or may have been deleted, and of a signature. */
+import { isRelayEvent } from "../../event/EventType.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import type { Kept } from "./EventApi.ts"
 
@@ -15,3 +16,9 @@ export const absence = (id: string, { since, pruned }: Kept, timeOf: (at: EpochM
 /** Advice on what to check if the journal does not have an event. */
 export const atTheSender = (id: string): string =>
   `In the sender's log, look for ${id}. If there is no delivery of it, check that the sender's webhook is active and has this relay's URL. After a 4xx or 5xx, \`relay status\` says why the relay refused it. After a 2xx, another receiver accepted it: compare the URL.`
+
+/** Says why an event has no signature. */
+export const unsigned = ({ type, secret }: { readonly type: string; readonly secret: string }): string => {
+  if (isRelayEvent(type)) return "none, it is the relay's own event"
+  return secret === "" ? "none, its webhook verifies nothing" : `none, it came with the secret ${secret}`
+}

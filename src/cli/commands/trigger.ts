@@ -278,6 +278,9 @@ export const trigger = Command.make(
     const { file, config } = yield* loadAsService
     const webhook = yield* pick(config, flags.webhook)
     yield* checkType(type, webhook, flags.force)
+    if (tamper && webhook.sender !== undefined && Senders.isUnsigned(webhook.sender.scheme)) {
+      return yield* usage(`the sender of ${webhook.name} signs nothing, so the relay can't notice a changed body`)
+    }
     const secret = yield* secretOf(webhook, yield* Clock.currentTimeMillis)
     const url = Option.getOrElse(flags.url, () => urlOf(config, webhook))
     const unix = Option.isNone(flags.url) ? config.listen.unix : undefined

@@ -1,6 +1,6 @@
 /** `relay explain EVENT_ID`: everything the running relay knows about an event. */
 import { Effect, Option } from "effect"
-import { absence, atTheSender } from "../../admin/api/Absence.ts"
+import { absence, atTheSender, unsigned } from "../../admin/api/Absence.ts"
 import type { EventReport, EventReports, Step } from "../../admin/api/EventApi.ts"
 import { mask } from "../../event/Quoted.ts"
 import type { Attempt } from "../../journal/Journal.ts"
@@ -109,9 +109,12 @@ const facts = (report: EventReport): ReadonlyArray<ReadonlyArray<string>> => [
   ...(report.erased === undefined
     ? []
     : [["erased", `${instant(report.erased)}: body, signature and answers are gone`]]),
-  report.signature === "" && report.erased === undefined
-    ? ["signature", "none, it is the relay's own event"]
-    : ["signature", `${report.signature || "erased"}, verified by the secret ${report.secret}`],
+  [
+    "signature",
+    report.signature === "" && report.erased === undefined
+      ? unsigned(report)
+      : `${report.signature || "erased"}, verified by the secret ${report.secret}`,
+  ],
   ...(report.problem === undefined ? [] : [["quarantined", report.problem]]),
 ]
 

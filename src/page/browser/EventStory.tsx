@@ -1,7 +1,7 @@
 /** The report of an event: its failures, origin and attempts, the payloads for its sinks, and its routes. */
 import { Fragment } from "preact"
 import { useState } from "preact/hooks"
-import { absence, atTheSender } from "../../admin/api/Absence.ts"
+import { absence, atTheSender, unsigned } from "../../admin/api/Absence.ts"
 import type { EventReport, EventReports } from "../../admin/api/EventApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
@@ -199,7 +199,7 @@ const Facts = ({ report }: { readonly report: EventReport }) => {
         {erased !== undefined ? (
           "erased"
         ) : signature === "" ? (
-          "none, it is the relay’s own event"
+          <Text of={unsigned(report)} />
         ) : (
           <>
             <span class="code">

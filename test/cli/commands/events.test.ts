@@ -356,4 +356,11 @@ describe("relay explain EVENT_ID", () => {
     expect(text).toContain("none, it is the relay's own event")
     expect(text).toContain("no route matched when it was accepted")
   })
+
+  test("says which secret came with an event that its sender did not sign", () => {
+    const unsigned = { ...own, type: "invoice.paid", webhook: "billing", signature: "" }
+    const textOf = (secret: string) => render({ ...unsigned, secret }, painted(false), false, 200)
+    expect(textOf("now")).toContain("none, it came with the secret now")
+    expect(textOf("")).toContain("none, its webhook verifies nothing")
+  })
 })

@@ -1,5 +1,5 @@
-/** `relay trigger` to a listener that speaks TLS. */
-import { expect } from "bun:test"
+/** `relay trigger` to a listener that speaks TLS, and what it can't send. */
+import { describe, expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
@@ -81,5 +81,51 @@ suiteUnless(lacking, "trigger over TLS", () => {
       code: 74,
       stderr: expect.stringContaining("not a certificate in PEM"),
     })
+  })
+})
+
+describe("trigger refuses what it can't send for another sender", () => {
+  const file = join(directory, "senders.json")
+  const of = (value: string) => [{ name: "main", value }]
+  const event = { type: "/kind", id: "/id" }
+  writeFileSync(
+    file,
+    JSON.stringify({
+      webhooks: {
+        public: {
+          path: "/a",
+          secrets: of("whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="),
+          verify: "standard-webhooks",
+        },
+        none: { path: "/b", secrets: [], verify: "none", event },
+        hidden: {
+          path: "/c",
+          secrets: of("a-secret-of-this-test"),
+          verify: "github",
+          event: { type: { jmespath: "a" } },
+        },
+      },
+      sinks: { audit: { type: "console" } },
+      routes: [{ name: "everything", match: "**", to: "audit" }],
+    }),
+  )
+  const refused = async (...args: ReadonlyArray<string>) => {
+    const { code, stderr } = await cli(["trigger", "made", "-c", file, "--webhook", ...args])
+    return [code, stderr.split("\n").find((line) => line.startsWith("relay: "))]
+  }
+
+  test("a signature for a public key", async () => {
+    const message = "relay: the webhook public has only public keys, and only its sender has the private ones"
+    expect(await refused("public")).toEqual([1, message])
+  })
+
+  test("a changed body from a sender that signs nothing", async () => {
+    const message = "relay: the sender of none signs nothing, so the relay can't notice a changed body"
+    expect(await refused("none", "--tamper")).toEqual([64, message])
+  })
+
+  test("a type that an expression finds", async () => {
+    const message = "relay: the webhook has its event type at a JMESPath, for which no sample can be made"
+    expect(await refused("hidden")).toEqual([64, message])
   })
 })
