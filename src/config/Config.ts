@@ -75,12 +75,14 @@ export interface Webhook extends Omit<ConfigFile["webhooks"][string], "id" | "si
 export type Delivery = ConfigFile["delivery"]
 
 /** The settings that every sink has, whatever its type. */
-export interface LaneConfig extends Omit<typeof Lane.Type, "concurrency" | "digest"> {
+export interface LaneConfig extends Omit<typeof Lane.Type, "concurrency" | "digest" | "alert"> {
   readonly name: string
   readonly type: string
   readonly concurrency: number
   /** Events of one key within the window are sent as one message. */
   readonly digest?: Omit<NonNullable<(typeof Lane.Type)["digest"]>, "by">
+  /** The policy of the alerts that the events of one key are. */
+  readonly alert?: Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by">
   /** Whether the sink also receives the recoveries of failures that are routed to it. */
   readonly resolves?: boolean
   /** The type's own config, decoded by its schema: what `SinkType.open` takes. */

@@ -92,6 +92,7 @@ export const make = Effect.gen(function* () {
         run(Effect.annotateLogs(Effect.logInfo(`sink ${name} is resumed`), { sink: name }))
       },
       ...progress,
+      append: (event) => own.append(event, name),
       defect: (cause) => {
         run(
           Effect.logError(

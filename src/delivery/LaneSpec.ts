@@ -27,10 +27,10 @@ export interface LaneSpec {
 
 /**
  * Reports whether one relay must send all of the lane's events, because order,
- * digests and rate limits need a single sender.
+ * digests, alerts and rate limits need a single sender.
  */
-const isExclusive = ({ order, digest, rateLimit }: LaneConfig): boolean =>
-  order === "key" || digest !== undefined || rateLimit !== undefined
+const isExclusive = ({ order, digest, alert, rateLimit }: LaneConfig): boolean =>
+  order === "key" || digest !== undefined || alert !== undefined || rateLimit !== undefined
 
 /** Returns the options for opening a lane. `specs` are all sinks of the config. */
 export const openOptions = (config: LaneConfig, specs?: ReadonlyArray<LaneSpec>): OpenOptions => ({

@@ -12,7 +12,7 @@ import { failureEndedBy, type RelayEventType, relayEventTypes } from "../event/E
 import type { Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
 import { collect } from "../journal/EventPages.ts"
-import { Journal } from "../journal/Journal.ts"
+import { Journal, type JournalError } from "../journal/Journal.ts"
 
 /** The webhook name that the relay's own events carry. */
 export const ownWebhook = "relay"
@@ -117,6 +117,8 @@ export class RelayEvents extends Context.Service<
      * lost, but its content is also logged.
      */
     emit(type: RelayEventType, facts: Facts, lane?: string, once?: Once): Effect.Effect<void>
+    /** Journals an event for this lane alone, whatever the routes say. A repeated event is a duplicate. */
+    append(event: Event, lane: string): Effect.Effect<void, JournalError>
     /** The sinks or webhooks with a failure and no recovery since, including failures from before the start. */
     unresolved(failure: RelayEventType): ReadonlySet<string>
   }
@@ -131,6 +133,7 @@ export class RelayEvents extends Context.Service<
       const unresolved = yield* makeUnresolved((type) => sinksOf(type).length > 0)
       return RelayEvents.of({
         unresolved: unresolved.of,
+        append: (event, lane) => Effect.asVoid(journal.append(event, [lane])),
         emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane, once) {
           const sinks = sinksOf(type).filter((sink) => sink !== lane)
           if (sinks.length === 0) return unresolved.note(type, facts)

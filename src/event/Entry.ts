@@ -1,6 +1,17 @@
 /** An event with its position in the journal's log. Lanes read entries and send them to sinks. */
 import type { Event } from "./Event.ts"
 
+/** The content of a message about an alert. */
+export interface AlertNote {
+  readonly key: string
+  readonly action: "trigger" | "reminder" | "resolve"
+  /** The number of its failures. */
+  readonly count: number
+  /** When its first and its newest failure were received, in epoch milliseconds. */
+  readonly first: number
+  readonly last: number
+}
+
 export interface Entry {
   /** The position in the log: 1, 2, 3, … in the first stream. */
   readonly sequence: number
@@ -11,4 +22,6 @@ export interface Entry {
   readonly replayed: boolean
   /** Another relay had already received it, so it goes to no sink. */
   readonly duplicate?: boolean
+  /** Set by a lane with a policy of alerts: the message is about this alert. */
+  readonly alert?: AlertNote
 }

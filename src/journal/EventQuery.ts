@@ -11,6 +11,8 @@ export type DeliveryState =
   | "pending"
   | "retrying"
   | "dead"
+  /** The event sent no message of its own: the alert with the id `alert` counts it. */
+  | "counted"
   /** The event was a dead letter or a retry, and was removed. */
   | "dropped"
   /** The event was a dead letter, and was appended again as `copy`. */
@@ -38,6 +40,8 @@ export interface DeliveryStatus {
   readonly deadAt?: number
   /** The name of the operator who dropped, replayed or moved it. */
   readonly by?: string
+  /** The id of the alert that counts it: the sequence of the alert's first failure. */
+  readonly alert?: number
   /** The sequence of its copy. */
   readonly copy?: number
   /** The lane that it was moved to. */

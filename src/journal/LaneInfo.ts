@@ -58,6 +58,14 @@ export interface OpenedLane extends LaneInfo {
   /** Total milliseconds of its pauses. */
   readonly pausedFor: number
   readonly retries: ReadonlyArray<Retry>
+  /** Its alerts, if it ever had a policy of alerts. */
+  readonly alerts?: ReadonlyArray<StoredAlert>
+}
+
+/** The state of an alert, as a text that only the lane reads. */
+export interface StoredAlert {
+  readonly key: string
+  readonly state: string
 }
 
 /** A replayed dead letter. It waits among the retries until its lane takes it up. */

@@ -113,6 +113,22 @@ export interface DroppedEvent {
   readonly by: string
 }
 
+/** An event that ended without a message of its own, because an alert counts it. */
+export interface CountedEvent {
+  readonly sequence: number
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** The alert's id: the sequence of the failure that it began with. */
+  readonly alert: number
+}
+
+/** The new state of an alert, or the end of it. */
+export interface AlertChange {
+  readonly key: string
+  /** The state as a text that only the lane reads. `undefined` deletes the alert. */
+  readonly state: string | undefined
+}
+
 /** A lane's changes. They are applied atomically, in one transaction with other lanes' changes. */
 export interface Settlement {
   readonly lane: string
@@ -130,6 +146,8 @@ export interface Settlement {
   readonly delivered: ReadonlyArray<DeliveredRange>
   readonly late: ReadonlyArray<LateDelivery>
   readonly dropped: ReadonlyArray<DroppedEvent>
+  readonly counted: ReadonlyArray<CountedEvent>
+  readonly alerts: ReadonlyArray<AlertChange>
   /** New dead letters. They no longer wait for a retry. */
   readonly deadLetter: ReadonlyArray<DeadLetter>
   /** Total milliseconds of the lane's pauses. */
@@ -140,6 +158,7 @@ export interface Settlement {
 export const cursorSettlement = (lane: string, cursor: Cursor, pausedFor: number): Settlement => ({
   ...{ lane, cursor, pausedFor },
   ...{ takeBack: [], retry: [], endRetry: [], deadLetter: [], delivered: [], late: [], dropped: [] },
+  ...{ counted: [], alerts: [] },
 })
 
 /** A settlement that wasn't stored because of its own data, while other lanes' settlements were. */

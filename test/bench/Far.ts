@@ -71,6 +71,8 @@ const fill = Effect.fnUntraced(function* (url: string, name: string, lane: strin
         delivered: [],
         late: [],
         dropped: [],
+        counted: [],
+        alerts: [],
         pausedFor: 0,
       },
     ])

@@ -81,6 +81,8 @@ const fill = Effect.fnUntraced(function* ({ events: count, lane, isDelivered, is
       delivered: [],
       late: [],
       dropped: [],
+      counted: [],
+      alerts: [],
       pausedFor: 0,
     },
   ])

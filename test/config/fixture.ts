@@ -19,10 +19,8 @@ export const sinkTypes: ConfiguredTypes = {
       recoveries: {
         askedBy: "resolve",
         ownKey: "dedupKey",
-        key: (config) =>
-          Predicate.hasProperty(config, "resolve") && config.resolve === true
-            ? "{{type}}/{{account_id}}/{{/data/object/id}}"
-            : undefined,
+        isOn: (config) => Predicate.hasProperty(config, "resolve") && config.resolve === true,
+        key: () => "{{type}}/{{account_id}}/{{/data/object/id}}",
       },
     },
   },

@@ -17,6 +17,7 @@ const announcing = Effect.gen(function* () {
     RelayEvents,
     RelayEvents.of({
       unresolved: () => new Set(),
+      append: () => Effect.void,
       emit: (_, facts) => Effect.map(Clock.currentTimeMillis, (at) => void announced.push({ facts, at })),
     }),
   )

@@ -70,6 +70,8 @@ export interface Lane {
   opened: boolean
   readonly retrying: Map<number, { readonly retrying: Wait; readonly entry: Entry; readonly attempts: Attempts }>
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
+  /** By key, the states of its alerts. */
+  readonly alerts: Map<string, string>
 }
 
 const size = (entry: Entry): number => entry.event.body.length
@@ -102,6 +104,7 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     opened: false,
     retrying: new Map(),
     dead: new Map(),
+    alerts: new Map(),
   })
 
   const laneOf = (name: string): Lane => {
@@ -474,6 +477,13 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
           for (const { sequence, at, by } of settlement.dropped) {
             ended.push({ sequence, lane: settlement.lane, at, outcome: "dropped", note: { by } })
           }
+          for (const { sequence, at, alert } of settlement.counted) {
+            ended.push({ sequence, lane: settlement.lane, at, outcome: "counted", note: { alert } })
+          }
+          for (const { key, state } of settlement.alerts) {
+            if (state === undefined) lane.alerts.delete(key)
+            else lane.alerts.set(key, state)
+          }
           lane.pausedFor = settlement.pausedFor
           for (const sequence of settlement.endRetry) lane.retrying.delete(sequence)
           if (settlement.cursor.sequence >= lane.cursor.sequence) lane.cursor = settlement.cursor
@@ -518,7 +528,12 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
           ...{ ...retrying, lastFailure: attempts.at(-1)?.reason ?? "", attempts: attemptsOf(attempts) },
         }))
         .sort((a, b) => a.sequence - b.sequence)
-      return { ...state(name, lane), pausedFor: lane.pausedFor, retries }
+      return {
+        ...state(name, lane),
+        pausedFor: lane.pausedFor,
+        retries,
+        alerts: [...lane.alerts].map(([key, state]) => ({ key, state })),
+      }
     }),
     limitBacklog: (lane, max, maxBytes) =>
       Effect.sync(() => {

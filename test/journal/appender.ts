@@ -25,6 +25,8 @@ const append = Effect.fnUntraced(function* (journal: Journal["Service"], worker:
           delivered: [],
           late: [],
           dropped: [],
+          counted: [],
+          alerts: [],
           pausedFor: 0,
         },
       ])

@@ -34,6 +34,8 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   delivered: [{ from: floorOf(streamOf(sequence)) + 1, to: sequence, at: 2_000, took: 7, code: 200 }],
   late: [],
   dropped: [],
+  counted: [],
+  alerts: [],
   deadLetter: [],
   pausedFor: 0,
   ...more,

@@ -58,12 +58,14 @@ const timeSpent = ({ attempts, at, took, tries = 1 }: DeliveryStatus, acceptedAt
 }
 
 const ends = (delivery: DeliveryStatus, acceptedAt: EpochMillis, erasedAt: number | undefined): string | undefined => {
-  const { outcome, tries, by, copy, to } = delivery
+  const { outcome, tries, by, copy, to, alert } = delivery
   switch (outcome) {
     case "delivered":
       return `delivered by attempt ${tries ?? 1}${timeSpent(delivery, acceptedAt)}`
     case "dead":
       return "became a dead letter"
+    case "counted":
+      return alert === undefined ? "counted in an alert" : `counted in the alert of ${seq(alert)}, without a message`
     case "dropped":
       // An erasure with `giveUp` drops and erases a pending event at the same time.
       return delivery.at === erasedAt ? `given up${byOf(by)}, to be erased` : `dropped${byOf(by)}`

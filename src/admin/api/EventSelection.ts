@@ -12,6 +12,7 @@ export const states = [
   "pending",
   "retrying",
   "dead",
+  "counted",
   "dropped",
   "replayed",
   "moved",

@@ -274,11 +274,11 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   return [...events, warningAtKey(["clients"], "no sink asks for client details", hint)]
 }
 
-// How a sink's events are grouped: kept in order by `key`, sent together by `digest`, or paired with
-// the recovery that ends a failure (`resolve`). All three use the lane's only key, so combinations
+// How a sink's events are grouped: kept in order by `key`, sent together by `digest`, made an alert by `alert`, or
+// paired with the recovery that ends a failure (`resolve`). All four use the lane's only key, so combinations
 // that conflict are refused here.
 
-type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "resolves">
+type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "alert" | "resolves">
 
 /** A lane's config and its path. `given` are the keys that the file has there. */
 interface Asked {
@@ -289,7 +289,7 @@ interface Asked {
 
 const placeholders = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
 
-/** Checks `digest` and `enrich`. They change the payload, so only a sink that composes its messages can have them. */
+/** Checks `digest`, `alert` and `enrich`. They change the payload, so only a sink that composes its messages can have them. */
 const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
   const phrase = (type: string, verb: string) => {
     const needs = sinkTypes[type]?.messages?.with
@@ -300,6 +300,7 @@ const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }:
   const cannot = (key: string, why: string) => errorAtKey([...path, key], `${phrase(type, " sinks")} ${why}`, hint)
   return [
     ...(lane.digest === undefined ? [] : [cannot("digest", "send each event by itself and can't make a digest")]),
+    ...(lane.alert === undefined ? [] : [cannot("alert", "send each event by itself and can't make an alert")]),
     ...(lane.enrich === undefined ? [] : [cannot("enrich", "send events unchanged, and can't add to them")]),
   ]
 }
@@ -328,9 +329,30 @@ const digestRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
   return found
 }
 
-/** Checks that all fields of the key are equal within a digest. Otherwise a recovery could not find its alert. */
+const alertRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
+  const { alert, digest } = lane
+  if (alert === undefined) return []
+  const own = ["order", "key"].flatMap((key) =>
+    given.has(key) && digest === undefined
+      ? errorAtKey([...path, key], 'an alert has its own key: "alert.by"', "remove this key")
+      : [],
+  )
+  const either =
+    digest === undefined ? [] : [errorAtKey([...path, "digest"], "a sink has a digest or alerts", eitherHint)]
+  const fields = (alert.by ?? []).flatMap((name, index) => {
+    const problem = Template.fieldProblem(name)
+    return problem === undefined ? [] : error([...path, "alert", "by", index], problem)
+  })
+  return [...own, ...either, ...fields]
+}
+
+const eitherHint = 'remove one, or add a second sink with the same target: one with "alert", and one with "digest"'
+
+/** Checks that all fields of the key are equal within a group. Otherwise a recovery could not find its alert. */
 const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: string, { lane, given, path }: Asked) => {
-  const by = lane.digest?.by
+  const by = lane.digest?.by ?? lane.alert?.by
+  const name = lane.digest === undefined ? "alert.by" : "digest.by"
+  if (lane.alert !== undefined && by === undefined) return []
   if (by === undefined) {
     return ["order", "key"].flatMap((key) =>
       given.has(key)
@@ -341,8 +363,8 @@ const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: strin
   const missing = [...new Set(Template.names(template))].filter((name) => !by.includes(name))
   if (missing.length === 0) return []
   const other = ownKey === undefined ? "" : `, or give the alert a "${ownKey}" of its fields`
-  const message = `a recovery would not find its alert: the alert's key needs ${missing.join(" and ")}, which "digest.by" leaves out`
-  return [errorAtKey([...path, askedBy], message, `add it to "digest.by"${other}`)]
+  const message = `a recovery would not find its alert: the alert's key needs ${missing.join(" and ")}, which "${name}" leaves out`
+  return [errorAtKey([...path, askedBy], message, `add it to "${name}"${other}`)]
 }
 
 /** Returns how the lane groups events, the sink's own config for that, and the findings. */
@@ -352,13 +374,14 @@ export const groupingOf = (
   config: unknown,
   asked: Asked,
 ): { readonly findings: ReadonlyArray<Finding>; readonly grouping: Grouping; readonly config: unknown } => {
-  const { digest, order, key } = asked.lane
+  const { digest, alert, order, key } = asked.lane
   const messages = sinkTypes[type]?.messages
   const composes = messages !== undefined && (messages.composes?.(config) ?? true)
-  const recoveryKey = messages?.recoveries?.key(config)
+  const recoveryKey = messages?.recoveries?.isOn(config) === true ? messages.recoveries.key(config) : undefined
   const findings = [
     ...(composes ? [] : composerRules(type, sinkTypes, asked)),
     ...digestRules(asked),
+    ...alertRules(asked),
     ...(messages?.recoveries === undefined || recoveryKey === undefined
       ? []
       : recoveryRules(messages.recoveries, recoveryKey, asked)),
@@ -368,6 +391,12 @@ export const groupingOf = (
     const { by, ...window } = digest
     const shared = placeholders(by)
     const grouping: Grouping = { order: "none", key: shared, digest: window, ...recovering }
+    return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
+  }
+  if (alert !== undefined) {
+    const { by, ...policy } = alert
+    const shared = by === undefined ? (messages?.recoveries?.key(config) ?? "{{account_id}}") : placeholders(by)
+    const grouping: Grouping = { order: "key", key: shared, alert: policy, ...recovering }
     return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
   }
   const grouping: Grouping =

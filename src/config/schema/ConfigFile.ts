@@ -14,6 +14,7 @@ import {
   count,
   countOr,
   flag,
+  grouping,
   headerName,
   oneOf,
   rateLimit,
@@ -412,25 +413,7 @@ export const Lane = Schema.Struct({
       ),
     }).annotate({ description: "Limit of this sink's backlog; without it `journal.maxSize` is the limit" }),
   ),
-  digest: Schema.optionalKey(
-    Schema.Struct({
-      by: Schema.Array(Text)
-        .check(
-          Schema.isMinLength(1, {
-            message: 'a digest is made of the events that have something in common, such as "type" and "account_id"',
-          }),
-        )
-        .annotate({
-          description: "Fields that its events have in common: fields such as `type`, or JSON Pointers",
-          default: ["type", "account_id"],
-        })
-        .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["type", "account_id"]))),
-      wait: Units.duration.or("30 seconds", "How long to collect events after the first, before the digest is sent"),
-      maxEvents: countOr("Maximum events; at this limit it is sent before the time is up", 1_000, 2, 10_000),
-    }).annotate({
-      description: "Events that belong together are sent as one message: for alert services and templates",
-    }),
-  ),
+  ...grouping,
   enrich: Schema.optionalKey(
     Schema.Literals(["deliver", "wait", "deadLetter"]).annotate({
       description:

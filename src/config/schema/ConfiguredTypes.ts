@@ -32,8 +32,9 @@ export interface Recoveries<Config> {
   readonly askedBy: string
   /** The config key with the message's own key, if it has one. */
   readonly ownKey?: string
-  /** Returns the template of the key that a failure and its recovery share, or `undefined` if recoveries are off. */
-  key(config: Config): string | undefined
+  isOn(config: Config): boolean
+  /** Returns the template of the key that a failure and its recovery share. */
+  key(config: Config): string
 }
 
 /**

@@ -191,3 +191,52 @@ export const rateLimit = (description: string) =>
       per: Units.duration.required({ description: "The unit of time" }),
     }),
   ]).annotate({ description, expected: '"100/second", or { "events": 100, "per": "1 second" }' })
+
+/** The keys of every sink that make one message of several events. */
+export const grouping = {
+  digest: Schema.optionalKey(
+    Schema.Struct({
+      by: Schema.Array(Text)
+        .check(
+          Schema.isMinLength(1, {
+            message: 'a digest is made of the events that have something in common, such as "type" and "account_id"',
+          }),
+        )
+        .annotate({
+          description: "Fields that its events have in common: fields such as `type`, or JSON Pointers",
+          default: ["type", "account_id"],
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["type", "account_id"]))),
+      wait: Units.duration.or("30 seconds", "How long to collect events after the first, before the digest is sent"),
+      maxEvents: countOr("Maximum events; at this limit it is sent before the time is up", 1_000, 2, 10_000),
+    }).annotate({
+      description: "Events that belong together are sent as one message: for alert services and templates",
+    }),
+  ),
+  alert: Schema.optionalKey(
+    Schema.Struct({
+      by: Schema.optionalKey(
+        Schema.Array(Text)
+          .check(Schema.isMinLength(1, { message: "an alert is of the failures that have something in common" }))
+          .annotate({
+            description:
+              "Fields that its events have in common: fields such as `type`, or JSON Pointers. By default `dedupKey`, or the type with the account and the object",
+          }),
+      ),
+      after: Schema.Struct({
+        count: countOr("Failures within this time that make an alert", 1, 1, 1_000),
+        within: Units.duration.or("10 minutes", "The time in which they must be received"),
+      })
+        .annotate({ description: "When failures become an alert; the failures before are only counted" })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
+      repeat: Schema.optionalKey(
+        Units.duration.required({
+          description: "How often to send a reminder while the alert lasts; without it none is sent",
+        }),
+      ),
+      resolveAfter: Units.duration.or("1 day", "An alert without a new failure for this time is over"),
+    }).annotate({
+      description: "Sends a message when an alert begins and when it is over, instead of one for each event",
+    }),
+  ),
+}

@@ -9,6 +9,7 @@ import type { Entry } from "../../event/Entry.ts"
 import type { Log } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Sink } from "../../sinks/Sink.ts"
+import type { Alerts } from "./Alerts.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { LaneEvents, LaneState } from "./LaneState.ts"
@@ -71,6 +72,8 @@ export interface LaneParts {
   readonly suspects: Suspects
   /** Absent for the quarantine. Its sink rejects every event, and each rejection must become a dead letter. */
   readonly refusals: TargetRefusals | undefined
+  /** Absent without a policy of alerts. */
+  readonly alerts: Alerts | undefined
 }
 
 const endless = Number.POSITIVE_INFINITY
@@ -116,11 +119,12 @@ export class Batcher {
   readonly #retryBehind = (item: Item): void => this.#parts.progress.retryBehind(item)
 
   #limits(allowed: number): Limits {
-    const { sink, breaker, suspects, refusals } = this.#parts
+    const { sink, breaker, suspects, refusals, alerts } = this.#parts
     const { isIsolated } = suspects
     // The whole queue is one digest, which is sent as one message.
     if (this.#isDigest) return { events: endless, bytes: endless, probing: false, isIsolated }
-    const { maxEvents, maxBytes } = sink.batch
+    const { maxBytes } = sink.batch
+    const maxEvents = alerts === undefined ? sink.batch.maxEvents : 1
     const avoids = refusals?.avoids
     return { events: Math.min(allowed, maxEvents), bytes: maxBytes, probing: breaker.probing, isIsolated, avoids }
   }

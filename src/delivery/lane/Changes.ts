@@ -1,6 +1,8 @@
 /** The parts of {@link Progress}: the events that are taken and not settled, and the decisions that are not stored. */
 import type {
+  AlertChange,
   Attempt,
+  CountedEvent,
   Cursor,
   DeadLetter,
   DeliveredRange,
@@ -128,6 +130,9 @@ export class Changes {
   #restored: ReadonlyArray<DeliveredRange> = []
   #late = new Map<number, LateDelivery>()
   #dropped: Array<DroppedEvent> = []
+  #counted: Array<CountedEvent> = []
+  /** By key, the newest state of each changed alert. */
+  #alerts = new Map<string, AlertChange>()
   #retries = new Map<number, RetryChange>()
   #endedRetries = new Set<number>()
   #deadLetters = new Map<number, DeadLetter>()
@@ -194,6 +199,14 @@ export class Changes {
     this.#dropped.push(event)
   }
 
+  counted(event: CountedEvent): void {
+    this.#counted.push(event)
+  }
+
+  alert(change: AlertChange): void {
+    this.#alerts.set(change.key, change)
+  }
+
   /** Forgets an event that the journal reported as lost. */
   forget(sequence: number): void {
     this.#retries.delete(sequence)
@@ -250,7 +263,7 @@ export class Changes {
   /** Returns all changes with the current cursor, or `undefined` if there are none to store. */
   take(lane: string, cursor: Cursor, pausedFor: number): Settlement | undefined {
     const isSame = cursor.sequence === this.#stored.cursor && pausedFor === this.#stored.pausedFor
-    const waits = this.#retries.size + this.#takenBack.size
+    const waits = this.#retries.size + this.#takenBack.size + this.#alerts.size
     if (isSame && !this.#moved && !this.#endsAny && waits === 0) return undefined
     const settlement: Settlement = {
       lane,
@@ -262,6 +275,8 @@ export class Changes {
       delivered: [...this.#restored, ...this.#delivered.map(({ delivery, from, to }) => ({ ...delivery, from, to }))],
       late: [...this.#late.values()],
       dropped: this.#dropped,
+      counted: this.#counted,
+      alerts: [...this.#alerts.values()],
       pausedFor,
     }
     this.#storing = {
@@ -273,6 +288,8 @@ export class Changes {
     this.#restored = []
     this.#late = new Map()
     this.#dropped = []
+    this.#counted = []
+    this.#alerts = new Map()
     this.#retries = new Map()
     this.#takenBack = new Map()
     this.#endedRetries = new Set()
@@ -302,6 +319,8 @@ export class Changes {
     }
     this.#restored = [...settlement.delivered, ...this.#restored]
     this.#dropped = [...settlement.dropped, ...this.#dropped]
+    this.#counted = [...settlement.counted, ...this.#counted]
+    for (const change of settlement.alerts) if (!this.#alerts.has(change.key)) this.#alerts.set(change.key, change)
     for (const late of settlement.late) this.#late.set(late.sequence, late)
     for (const sequence of settlement.endRetry) if (!this.#retries.has(sequence)) this.#endedRetries.add(sequence)
     for (const letter of settlement.deadLetter) {

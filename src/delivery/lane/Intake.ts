@@ -8,6 +8,8 @@
 import { Cause, Duration, Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
+import type { Mute } from "../../journal/Journal.ts"
+import type { Alerts } from "./Alerts.ts"
 import type { Batcher, LaneParts } from "./Batcher.ts"
 import type { RetryPolicy } from "./Outcome.ts"
 import { collectMutedFor, type Item, isMuteKey, muteCovers, muteKey } from "./Queue.ts"
@@ -107,6 +109,10 @@ export class Intake {
     const { config, progress, queue, state } = this.#parts
     if (!progress.take(entry)) return
     const mute = state.mute !== undefined && muteCovers(state.mute, entry) ? state.mute : undefined
+    if (this.#parts.alerts !== undefined) {
+      this.#alert(this.#parts.alerts, entry, mute)
+      return
+    }
     if (mute?.ending === "drop") {
       progress.drop(entry, mute.by)
       return
@@ -122,6 +128,26 @@ export class Intake {
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 
+  /** Takes an event of a lane with a policy of alerts: it is a message, or its alert counts it. */
+  #alert(alerts: Alerts, entry: Entry, mute: Mute | undefined): void {
+    const { progress, events } = this.#parts
+    const own = alerts.ownKey(entry)
+    const key = own ?? this.#keyOf(entry)
+    if (key === undefined) return
+    // An operator's replay is sent in any case. An event without a key is in no alert.
+    const isOutside = entry.replayed || (key === "" && own === undefined)
+    const { state, sends, alert } = isOutside
+      ? { state: undefined, sends: true, alert: entry.sequence }
+      : alerts.take(entry, key)
+    if (!isOutside) progress.alert({ key, state: state && JSON.stringify(state) })
+    // A dropped event counts, so that a recovery during a mute ends its alert.
+    if (mute?.ending === "drop") progress.drop(entry, mute.by)
+    else if (sends) progress.collect({ entry, key }, 0)
+    else progress.count(entry, alert)
+    // A message is read back once it is on disk.
+    if (sends) events.settle()
+  }
+
   /**
    * Takes up dead letters that an operator has replayed. They are due now, and newer events of their keys wait behind
    * them. Returns the number of events that the lane did not have yet.
@@ -134,7 +160,7 @@ export class Intake {
     const entries = yield* this.#read(unknown)
     for (const entry of entries) {
       const isKeyed = config.digest !== undefined || config.order === "key"
-      const key = isKeyed ? this.#keyOf(entry) : ""
+      const key = this.#parts.alerts?.ownKey(entry) ?? (isKeyed ? this.#keyOf(entry) : "")
       if (key !== undefined) progress.takeUp({ entry, key }, attempts.get(entry.sequence) ?? 0)
     }
     return entries.length
@@ -196,7 +222,8 @@ export class Intake {
       for (const sequence of sequences) retries.giveBack(sequence, dueAt)
     }
     // Otherwise, after a crash, one digest could be sent again as two, or two as one.
-    if (isMessage && due.length > 0 && !progress.isWhole(due)) {
+    const { alerts } = this.#parts
+    if ((isMessage || alerts !== undefined) && due.length > 0 && !progress.isWhole(due)) {
       giveBack(due, now)
       events.settle()
       return 0
@@ -213,7 +240,7 @@ export class Intake {
     )
     for (const entry of entries) {
       const key = retries.get(entry.sequence)?.key
-      if (key !== undefined) this.#parts.queue.addRetry({ entry, key })
+      if (key !== undefined) this.#parts.queue.addRetry({ entry: alerts?.told(entry, key) ?? entry, key })
     }
     return entries.length
   })

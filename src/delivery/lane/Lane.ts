@@ -15,7 +15,8 @@
  * waits has no tick: see {@link TimeKeeper}.
  *
  * A lane that sends digests puts each event into the retry queue under its group. A
- * due group goes to the sink in one batch. The end of a mute may do the same with the
+ * due group goes to the sink in one batch. A lane with a policy of alerts puts the
+ * events that are messages there (`Alerts.ts`). The end of a mute may do the same with the
  * events of any lane: see `Queue.ts`.
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
@@ -23,9 +24,11 @@ import type { LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
 import { eventLoop } from "../../event/EventLoop.ts"
+import { repeating } from "../../event/Rounds.ts"
 import type { JournalError, LaneInfo, Log, Mute, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
+import { Alerts, ownEvent } from "./Alerts.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
 import { type AttemptStats, type Batch, type Fork, InFlight } from "./InFlight.ts"
@@ -37,6 +40,8 @@ import { Progress } from "./Progress.ts"
 import { Queue } from "./Queue.ts"
 import { Suspects, TargetRefusals } from "./Suspects.ts"
 
+/** How often a lane with a policy looks whether its alerts need a message. */
+const attendEvery = Duration.seconds(1)
 /** Milliseconds between two checks of deadlines. */
 const tick = 25
 /** Maximum milliseconds between two checks, which limits how late an unexpected deadline is noticed. */
@@ -123,6 +128,11 @@ const connect = (options: LaneOptions, clock: Clock.Clock, random: () => number,
     queue: new Queue(),
     suspects: new Suspects(),
     refusals: config.name === quarantine ? undefined : new TargetRefusals(),
+    alerts: config.alert && new Alerts(config.alert, config.resolves === true, opened.alerts ?? []),
+  }
+  // The lane has no policy any more, so its alerts end.
+  if (config.alert === undefined) {
+    for (const { key } of opened.alerts ?? []) parts.progress.alert({ key, state: undefined })
   }
   parts.suspects.recall(opened.retries)
   const policy = new RetryPolicy(parts)
@@ -328,7 +338,32 @@ export class Lane {
         }
       }
     })
-    return Effect.raceFirst(pump, Effect.raceFirst(this.#follow, this.#time.run))
+    return Effect.raceAllFirst([pump, this.#follow, this.#time.run, this.#attendAlerts])
+  }
+
+  /** Appends the reminders of alerts and their ends by time, once they are due. */
+  get #attendAlerts(): Effect.Effect<never> {
+    const { alerts, log, clock, wallClock, events, config } = this.#parts
+    if (alerts === undefined) return Effect.never
+    const attend = Effect.gen({ self: this }, function* () {
+      yield* Effect.sleep(attendEvery)
+      // A wrong clock would remind of all alerts, and a paused sink would get all reminders of the pause.
+      if (alerts.size === 0 || this.state.stopped || !wallClock.trusted() || !log.mayStart()) return
+      for (const { key, state, what } of alerts.due(clock.wall())) {
+        // Of a sink that is down, only one reminder waits.
+        if (this.progress.retries.hasKey(key)) continue
+        if (what === "forgotten") {
+          alerts.forget(key)
+          this.progress.alert({ key, state: undefined })
+          events.active()
+        } else {
+          const [newest] = yield* log.read(state.newest - 1, 1)
+          const event = newest?.sequence === state.newest ? newest.event : undefined
+          yield* events.append(ownEvent(config.name, state, what, clock.wall(), event))
+        }
+      }
+    })
+    return repeating(`looking after the alerts of the sink ${config.name}`, attend)
   }
 
   /** The journal itself reports its errors, so a lane only retries. */

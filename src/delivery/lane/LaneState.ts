@@ -3,9 +3,11 @@
  * blocked until an operator resumes it, or its circuit is open.
  */
 
-import type { Cause } from "effect"
+import type { Cause, Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
+import type { Event } from "../../event/Event.ts"
 import { instant } from "../../formats/Texts.ts"
+import type { JournalError } from "../../journal/Journal.ts"
 import type { Mute, Pause, Paused } from "../../journal/LaneInfo.ts"
 import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"
@@ -174,6 +176,8 @@ export interface LaneEvents {
   readonly active: () => void
   /** Progress should be stored now, not at the next interval. */
   readonly settle: () => void
+  /** Appends an own event for this lane alone. */
+  readonly append: (event: Event) => Effect.Effect<void, JournalError>
   /** A bug, for the log. */
   readonly defect: (cause: Cause.Cause<unknown>) => void
 }

@@ -9,7 +9,7 @@
  */
 import { Redacted } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import type { Attempt, Delivery, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
+import type { AlertChange, Attempt, Delivery, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes, Window } from "./Changes.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { Item } from "./Queue.ts"
@@ -223,6 +223,18 @@ export class Progress {
     this.#changes.dropped({ sequence: entry.sequence, at: this.#clock.wall(), by })
     this.#ended += 1
     this.#settle({ entry })
+  }
+
+  /** Ends an event without a message of its own, because the alert with this id counts it. */
+  count(entry: Entry, alert: number): void {
+    this.#changes.counted({ sequence: entry.sequence, at: this.#clock.wall(), alert })
+    this.#ended += 1
+    this.#settle({ entry })
+  }
+
+  /** Stores the new state of an alert with the events that it counts. */
+  alert(change: AlertChange): void {
+    this.#changes.alert(change)
   }
 
   deadLetter(item: Item, failed: Attempt): void {

@@ -42,9 +42,12 @@ export const whyUnstorable = ({
   takeBack,
   retry,
   deadLetter,
+  counted,
   pausedFor,
 }: Settlement): JournalError | undefined => {
-  const changes = [...takeBack, ...retry, ...deadLetter].flatMap((change) => Object.values<unknown>({ ...change }))
+  const changes = [...takeBack, ...retry, ...deadLetter, ...counted].flatMap((change) =>
+    Object.values<unknown>({ ...change }),
+  )
   const isWhole = (value: unknown) => typeof value !== "number" || Number.isSafeInteger(value)
   if ([pausedFor, ...changes].every(isWhole)) return undefined
   return unavailable(`The lane ${lane} settled a number that is not an integer.`)
@@ -93,7 +96,7 @@ export interface SettlementRows {
 
 /** Returns a settlement's rows. `keptOf` returns the lane's retry of a sequence, and `find` an entry of the log. */
 export const rowsOf = (
-  { lane, retry, endRetry, deadLetter, late, dropped }: Settlement,
+  { lane, retry, endRetry, deadLetter, late, dropped, counted }: Settlement,
   keptOf: (sequence: number) => KeptRetry | undefined,
   find: (sequence: number) => Entry | undefined,
 ): SettlementRows => {
@@ -125,6 +128,7 @@ export const rowsOf = (
         return { sequence, lane, at, outcome: "delivered", note }
       }),
       ...dropped.map(({ sequence, at, by }): Ended => ({ sequence, lane, at, outcome: "dropped", note: { by } })),
+      ...counted.map(({ sequence, at, alert }): Ended => ({ sequence, lane, at, outcome: "counted", note: { alert } })),
     ],
   }
 }

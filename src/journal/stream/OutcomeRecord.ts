@@ -91,7 +91,7 @@ export interface Ended {
    * whether it had ended or not. `returned`: a dead letter was replayed, and waits for its lane again.
    */
   readonly outcome:
-    | Extract<DeliveryState, "delivered" | "dropped" | "replayed" | "moved" | "laneRemoved">
+    | Extract<DeliveryState, "delivered" | "counted" | "dropped" | "replayed" | "moved" | "laneRemoved">
     | "copied"
     | "returned"
   readonly last?: number
@@ -103,6 +103,7 @@ export interface Ended {
 export interface EndedNote {
   readonly by?: string
   readonly to?: string
+  readonly alert?: number
   readonly took?: number
   readonly code?: number
   readonly tries?: number

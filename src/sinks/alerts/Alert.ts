@@ -110,6 +110,8 @@ export type Action = "trigger" | "resolve"
 /** The events of an alert. */
 export interface Group {
   readonly action: Action
+  /** Whether it says again that the alert lasts. */
+  readonly isReminder?: boolean
   /** Some of the events, at least one, oldest first. */
   readonly samples: ReadonlyArray<Entry>
   /** How many events there were. */
@@ -251,12 +253,17 @@ const maxSamples = 50
 /** The action of events, oldest first. The last decides whether the failure is over. */
 export const actionOf = (entries: ReadonlyArray<Entry>, resolve: boolean): Action => {
   const last = entries.at(-1)
+  if (last?.alert !== undefined) return last.alert.action === "resolve" ? "resolve" : "trigger"
   return resolve && last !== undefined && failureEndedBy(last.event.type) !== undefined ? "resolve" : "trigger"
 }
 
 /** The group of at least one event, oldest first. */
 export const groupOf = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
   const last = entries.at(-1)
+  if (last?.alert !== undefined) {
+    const { action, ...alert } = last.alert
+    return { ...alert, action: actionOf(entries, resolve), isReminder: action === "reminder", samples: [last] }
+  }
   return {
     action: actionOf(entries, resolve),
     samples: Template.some(entries, maxSamples),
@@ -290,7 +297,7 @@ const words = (facts: ReadonlyArray<Fact>): string => facts.map(({ name, value }
 /** Compiles the options to a function that makes the alert of a group. */
 export const compile = (options: Options): ((group: Group) => Alert) => {
   const tell = teller(options)
-  return ({ action, samples, count, first, last, key }) => {
+  return ({ action, isReminder, samples, count, first, last, key }) => {
     const parts = samples.map(tell)
     const latest = parts.at(-1)
     const webhook = samples.at(-1)?.event.webhook
@@ -313,7 +320,7 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
       account,
       webhook,
       labels: latest.labels,
-      summary: `${action === "resolve" ? "Resolved: " : ""}${amount}${summary}${about}`,
+      summary: `${action === "resolve" ? "Resolved: " : isReminder === true ? "Reminder: " : ""}${amount}${summary}${about}`,
       time: latest.time,
       first,
       last,

@@ -84,7 +84,8 @@ export const sinkType = <C extends Config>({ config, payload, meaning, doubts }:
       recoveries: {
         askedBy: "resolve",
         ...(partOf(written(config), "dedupKey") && { ownKey: "dedupKey" }),
-        key: (config) => (config.resolve ? keyOf(config) : undefined),
+        isOn: ({ resolve }) => resolve,
+        key: keyOf,
       },
       // The events of a digest are one incident.
       ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),

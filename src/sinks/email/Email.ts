@@ -221,8 +221,8 @@ export const Email: SinkType<EmailConfig> = {
     recoveries: {
       askedBy: "resolve",
       ownKey: "thread",
-      key: ({ resolve, thread, objectId }) =>
-        resolve ? Alert.keyOf({ objectId, ...(thread !== undefined && { dedupKey: thread }) }) : undefined,
+      isOn: ({ resolve }) => resolve,
+      key: ({ thread, objectId }) => Alert.keyOf({ objectId, ...(thread !== undefined && { dedupKey: thread }) }),
     },
     // The digests of one key are one thread.
     ofDigests: (config, key) => ({ ...config, thread: config.thread ?? key }),

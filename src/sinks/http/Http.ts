@@ -144,8 +144,8 @@ export const Http: SinkType<HttpConfig> = {
     recoveries: {
       askedBy: "resolve",
       ownKey: "dedupKey",
-      key: ({ resolve, ...alert }) =>
-        resolve === undefined ? undefined : Alert.keyOf({ ...alert, objectId: Alert.usualObjectId }),
+      isOn: ({ resolve }) => resolve !== undefined,
+      key: (config) => Alert.keyOf({ ...config, objectId: Alert.usualObjectId }),
     },
     // The events of a digest are one alert.
     ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),

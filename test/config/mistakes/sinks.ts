@@ -90,6 +90,10 @@ export const sinks: Theme = {
     "a digest whose oldest events would be given up by themselves": slack(
       '"digest": {}, "backlog": §{ "max": 10, "whenFull": "deadLetter" }',
     ),
+    "alerts where each event is sent by itself": file('§"alert": {}'),
+    "alerts beside a digest and an order": slack('"alert": { "by": [§"typ"] }, "digest": {}, "order": "key"'),
+    "an alert that is repeated in words": slack('"alert": { "repeat": §"hourly" }'),
+    "an alert that its recovery would not find": slack('§"resolve": true, "alert": { "by": ["type"] }'),
     "a recovery that would not find its alert": slack('§"resolve": true, "digest": { "by": ["type", "account_id"] }'),
     "a recovery in an order of another kind": slack('"resolve": true, §"key": "{{account_id}}"'),
     "a wait that begins longer than it may be": file('"delivery": { "retry": §{ "initial": "1 hour" } }'),

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
 import { event, healthOf, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { it, type Steps } from "../../lib/effect.ts"
-import { appendAll, type Create, lane, type Session, sessionsOf } from "./sessions.ts"
+import { appendAll, type Create, lane, type Service, type Session, sessionsOf } from "./sessions.ts"
 
 const ids = (count: number, prefix = "evt"): ReadonlyArray<string> =>
   Array.from({ length: count }, (_, index) => `${prefix}_${index}`)
@@ -109,6 +109,40 @@ export const durabilityContract = (name: string, create: Create): void => {
         const counts = { returned: 1, retrying: 0, deadLetters: 1, backlog: 1 }
         expect(yield* lane(journal, "lake")).toMatchObject(counts)
         expect(yield* journal.returned("lake")).toEqual([{ sequence: 4, attempts: 1 }])
+      })
+    })
+
+    test("has the states of alerts with the events that they count, also after a rename and not after a drop", function* (session) {
+      const key = "type/acct\u0000_1"
+      const alertsOf = (journal: Service, lane: string) =>
+        Effect.map(journal.openLane(lane), ({ alerts }) => alerts ?? [])
+      yield* session(function* (journal) {
+        yield* journal.openLane("old")
+        yield* journal.openLane("lake")
+        yield* appendAll(journal, ids(2), ["old", "lake"])
+        const counted = [{ sequence: 2, at: 2_000, alert: 1 }]
+        const alerts = ["one", "other"].map((state) => ({ key: `${key} ${state}`, state }))
+        yield* journal.settle([settlement("old", 2, { counted, alerts }), settlement("lake", 2, { alerts })])
+        const gone = [
+          { key: `${key} other`, state: undefined },
+          { key: `${key} one`, state: "newer" },
+        ]
+        yield* journal.settle([settlement("old", 2, { delivered: [], alerts: gone })])
+      })
+      yield* session(function* (journal) {
+        expect(yield* alertsOf(journal, "old")).toEqual([{ key: `${key} one`, state: "newer" }])
+        const [found] = (yield* journal.events({ sequence: 2, limit: 1 })).events
+        const status = { sink: "old", outcome: "counted", at: 2_000, alert: 1, attempts: [] } as const
+        expect(found?.deliveries).toContainEqual(status)
+        const counted = (yield* journal.events({ outcome: "counted", limit: 9 })).events
+        expect(counted.map(({ sequence }) => sequence)).toEqual([2])
+        yield* journal.openLane("new", { renamedFrom: "old" })
+        yield* journal.dropLane("lake")
+      })
+      yield* session(function* (journal) {
+        expect(yield* alertsOf(journal, "new")).toEqual([{ key: `${key} one`, state: "newer" }])
+        expect(yield* alertsOf(journal, "lake")).toEqual([])
+        expect(yield* alertsOf(journal, "old")).toEqual([])
       })
     })
 

@@ -88,6 +88,8 @@ const settle = (journal: WholeJournal, lane: string, sequence: number, more: Par
       delivered: [],
       late: [],
       dropped: [],
+      counted: [],
+      alerts: [],
       deadLetter: [],
       pausedFor: 0,
       ...more,

@@ -186,6 +186,21 @@ describe("an alert of a group", () => {
     expect(Alert.compile(usual)({ ...group, key: "by type" }).key).toBe("by type")
   })
 
+  test("of a policy has the count and the times of its failures, and says that it reminds", () => {
+    const note = { key: "refresh_failed/acct_1", count: 7, first: 1_000, last: 61_000 } as const
+    const about = (action: "trigger" | "reminder" | "resolve") =>
+      Alert.compile(usual)(Alert.groupOf([{ ...of(9, { id: "ca_1" }), alert: { ...note, action } }], false))
+    expect(about("reminder")).toMatchObject({ key: note.key, first: 1_000, last: 61_000, action: "trigger" })
+    expect(about("reminder").facts).toContainEqual({ name: "Last", value: "1970-01-01T00:01:01.000Z" })
+    const { summary } = about("trigger")
+    expect(summary).toStartWith("7 × ")
+    expect([about("reminder").summary, about("resolve").summary]).toEqual([
+      `Reminder: ${summary}`,
+      `Resolved: ${summary}`,
+    ])
+    expect(about("resolve").action).toBe("resolve")
+  })
+
   test("resolves what it triggered: by its key at PagerDuty, and in words at other services", () => {
     const triggered = payloads(Alert.compile(usual)(group))
     const alert = Alert.compile(usual)({ ...group, action: "resolve" })

@@ -94,7 +94,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
 }
 
 /**
- * Moves retries and dead letters to another lane. An event that both lanes have is kept once. It takes four
+ * Moves retries and dead letters to another lane. An event that both lanes have is kept once. It takes five
  * round trips, and another if a rename also changes the name in the records of imports.
  */
 const moveKept = Effect.fnUntraced(function* (
@@ -130,6 +130,10 @@ const moveKept = Effect.fnUntraced(function* (
   const twiceDead = yield* queries.query(`DELETE FROM dead WHERE ${within}`, range)
   const retries = yield* move("retry", shifted, [pausedLonger])
   const twice = yield* queries.query(`DELETE FROM retry WHERE ${within}`, range)
+  // An alert of a lane that is moved into another ends, and begins again with its next failure.
+  yield* isRenamed
+    ? queries.query("UPDATE alert SET lane = $2 WHERE stream = $3 AND lane = $1", [from, to, id])
+    : queries.query("DELETE FROM alert WHERE stream = $2 AND lane = $1", [from, id])
   if (isRenamed) {
     yield* queries.query(
       "UPDATE imported SET lanes = lanes - $1::text || to_jsonb($2::text) WHERE lanes @> to_jsonb($1::text)",
@@ -205,6 +209,7 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
   if (renamed !== undefined) {
     backlogs.delete(renamed)
     stream.open.delete(renamed)
+    if (stream.alerting.delete(renamed)) stream.alerting.add(name)
   }
   if (moving !== undefined) {
     backlogs.get(moving)?.endRetries()
@@ -215,7 +220,7 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
 
 /**
  * Removes a lane from a stream with all its events there. Returns the number of events dropped. It takes at
- * most nine round trips.
+ * most ten round trips.
  */
 export const remove = (stream: StreamState, name: string, why: Removal): Effect.Effect<number, JournalError> =>
   change(stream, (before, head, queries) =>
@@ -233,6 +238,7 @@ export const remove = (stream: StreamState, name: string, why: Removal): Effect.
       ])
       // Retries come after the dead letters, because a dead letter may be replayed meanwhile.
       yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
+      yield* queries.query("DELETE FROM alert WHERE stream = $1 AND lane = $2", [stream.id, name])
       return {
         lanes: before.removed(name, head),
         value: (stream.backlogs.get(name)?.size ?? 0) + count,

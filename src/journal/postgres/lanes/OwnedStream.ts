@@ -97,10 +97,11 @@ export class OwnedStream extends StreamState implements Log {
       // Just after a stream was loaded, memory knows which lanes have retries. Most have none.
       const mayRetry = wasOpen || backlog.retrying.size > 0
       const retries = mayRetry ? yield* refusing(LaneTables.retriesOf(this.owner.db, this.id, name)) : []
+      const alerts = this.alerting.has(name) ? yield* refusing(LaneTables.alertsOf(this.owner.db, this.id, name)) : []
       backlog.endRetries()
       for (const { sequence } of retries) backlog.retries(sequence)
       yield* this.counted
-      return { ...this.#info(backlog), pausedFor: backlog.pausedFor, retries }
+      return { ...this.#info(backlog), pausedFor: backlog.pausedFor, retries, alerts }
     })
   }
 

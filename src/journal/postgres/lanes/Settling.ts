@@ -32,7 +32,7 @@ const withIdle = (stream: StreamState, settlements: ReadonlyArray<Settlement>): 
 }
 
 /**
- * It takes one round trip for cursors alone, and at most eight with retries or dead letters, whatever their
+ * It takes one round trip for cursors alone, and at most nine with retries or dead letters, whatever their
  * number. It takes more only if the database refuses a lane's data.
  */
 export const settle = Effect.fnUntraced(function* (
@@ -86,13 +86,13 @@ const store = Effect.fnUntraced(function* (
   const cursors = new Map(
     settlements.map((one) => [one.lane, later(stream.backlogs.get(one.lane)?.cursor, one.cursor)]),
   )
-  const isPlain = settlements.every(({ takeBack, retry, endRetry, deadLetter, late, dropped }) =>
-    [takeBack, retry, endRetry, deadLetter, late, dropped].every((changes) => changes.length === 0),
+  const isPlain = settlements.every(({ takeBack, retry, endRetry, deadLetter, late, dropped, counted, alerts }) =>
+    [takeBack, retry, endRetry, deadLetter, late, dropped, counted, alerts].every((changes) => changes.length === 0),
   )
   const lost = isPlain
     ? yield* storeCursors(stream, settlements, cursors, isWhole)
     : yield* stream.transact((queries) => storeAll(stream, queries, settlements, cursors, isWhole))
-  for (const { lane, takeBack, retry, endRetry, deadLetter, pausedFor } of settlements) {
+  for (const { lane, takeBack, retry, endRetry, deadLetter, alerts, pausedFor } of settlements) {
     const backlog = stream.backlogs.get(lane)
     const cursor = cursors.get(lane)
     if (backlog === undefined || cursor === undefined) continue
@@ -100,6 +100,7 @@ const store = Effect.fnUntraced(function* (
     for (const sequence of endRetry) backlog.endRetry(sequence)
     for (const { sequence } of deadLetter) backlog.endRetry(sequence)
     if (takeBack.length + deadLetter.length + backlog.returned > 0) stream.recount()
+    if (alerts.length > 0) stream.alerting.add(lane)
     backlog.pausedFor = pausedFor
     backlog.settle(cursor)
   }
@@ -198,6 +199,8 @@ const storeAll = Effect.fnUntraced(function* (
   yield* LaneTables.putRetries(queries, puts)
   yield* LaneTables.endRetries(queries, ends)
   yield* LaneTables.putLetters(queries, letters)
+  const alerts = settlements.flatMap(({ lane, alerts }) => alerts.map((change) => ({ lane, ...change })))
+  yield* LaneTables.putAlerts(queries, stream.id, alerts)
   yield* queries.query(
     `WITH ${OutcomeTables.addDelivered("$3::bigint[], $4::text[], $5::bytea[]")},
        late AS (

@@ -93,11 +93,13 @@ const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queri
 export const loadPlaces = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {
   const { backlogs, open } = stream
   const before = [...backlogs.keys()]
-  const { rows } = yield* queries.query<StoredLanes>(
-    `SELECT ${allPlaces} AS lanes, names, past FROM progress WHERE stream = $1`,
+  const { rows } = yield* queries.query<StoredLanes & { readonly alerting: ReadonlyArray<string> }>(
+    `SELECT ${allPlaces} AS lanes, names, past, ARRAY(SELECT DISTINCT lane FROM alert WHERE stream = $1) AS alerting
+     FROM progress WHERE stream = $1`,
     [stream.id],
   )
   stream.names = LaneNames.of(rows[0] ?? nothingStored)
+  for (const lane of rows[0]?.alerting ?? []) stream.alerting.add(lane)
   for (const [lane, { pausedFor, ...place }] of stream.names.places) {
     if (open.has(lane)) continue
     const cursor = within(place, stream.end)

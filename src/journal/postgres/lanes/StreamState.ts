@@ -172,6 +172,8 @@ export class StreamState {
   names = LaneNames.of(nothingStored)
   /** Lanes that run, or ran before. */
   readonly open = new Set<string>()
+  /** Lanes that may have stored alerts. */
+  readonly alerting = new Set<string>()
   recent = new RecentEntries()
   /** The newest rows, which show whether a failover lost some. */
   readonly known = new KnownRows()

@@ -1,9 +1,16 @@
 /** A lane's rows in the database: its cursor in the stream's row of `progress`, its retries and its dead letters. */
 import { Effect } from "effect"
 import type { ImportNote } from "../../archive/JournalTables.ts"
-import { letterId, type Retry, type Returned, returnedDelay, type StoredDeadLetter } from "../../LaneInfo.ts"
+import {
+  letterId,
+  type Retry,
+  type Returned,
+  returnedDelay,
+  type StoredAlert,
+  type StoredDeadLetter,
+} from "../../LaneInfo.ts"
 import { rangeOf } from "../../Sequences.ts"
-import { type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
+import { type AlertChange, type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
 import { WebhookBytes } from "../../stream/Backlog.ts"
 import type { Removal } from "../../stream/BulkSlices.ts"
 import { type LetterToPut, letterColumns, type RetryToPut } from "../../stream/Cursors.ts"
@@ -124,6 +131,32 @@ export const takeBack = (db: Queries, waits: ReadonlyArray<LaneRow & Wait>, why?
           ]),
           ...(why === undefined ? [] : removalParams(why)),
         ],
+      )
+
+/** Returns the alerts of a lane. */
+export const alertsOf = (db: Queries, stream: number, lane: string) =>
+  Effect.map(
+    db.query<StoredAlert>("SELECT key, state FROM alert WHERE stream = $1 AND lane = $2 ORDER BY key", [stream, lane]),
+    ({ rows }) => rows.map(({ key, state }): StoredAlert => ({ key: JSON.parse(key), state })),
+  )
+
+/** Stores and deletes alerts in one round trip, or none if there are no changes. */
+export const putAlerts = (
+  db: Queries,
+  stream: number,
+  changes: ReadonlyArray<AlertChange & { readonly lane: string }>,
+) =>
+  changes.length === 0
+    ? Effect.void
+    : db.query(
+        `WITH change AS (SELECT * FROM unnest($2::text[], $3::text[], $4::text[]) AS new(lane, key, state)),
+           gone AS (
+             DELETE FROM alert USING change WHERE change.state IS NULL AND alert.stream = $1
+               AND (alert.lane, alert.key) = (change.lane, change.key))
+         INSERT INTO alert (stream, lane, key, state)
+         SELECT $1, lane, key, state FROM change WHERE state IS NOT NULL
+         ON CONFLICT (stream, lane, key) DO UPDATE SET state = excluded.state`,
+        [stream, ...unnested(3, changes, ({ lane, key, state = null }) => [lane, JSON.stringify(key), state])],
       )
 
 /** Stores new and changed retries. */

@@ -23,7 +23,7 @@ import { CursorRows, type FoundLanes } from "../rows/CursorRows.ts"
 import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/DeadLetters.ts"
 import { NamedLanes } from "../rows/NamedLanes.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
-import { Retries } from "../rows/Retries.ts"
+import { AlertRows, Retries } from "../rows/Retries.ts"
 
 /**
  * Finds lanes by name, and decides which lane gets an event.
@@ -143,6 +143,7 @@ export class LaneStore {
   readonly retries: Retries
   readonly deadLetters: DeadLetters
   readonly outcomes: OutcomeRows
+  readonly alerts: AlertRows
   /** Called when a lane's cursor has moved. */
   onMoved: (from: Cursor, to: Cursor) => void = () => {}
   onDropped: () => void = () => {}
@@ -168,6 +169,7 @@ export class LaneStore {
     if (!this.found.isListed && !this.found.damaged) this.#cursors.list()
     this.retries = new Retries(db)
     this.outcomes = new OutcomeRows(db)
+    this.alerts = new AlertRows(db)
     this.deadLetters = new DeadLetters(db, onUnreadable)
     for (const { name, cursor, paused, pausedFor, mute } of this.found.rows) {
       const backlog = this.backlogs.begun(name, cursor, pausedFor)
@@ -295,6 +297,7 @@ export class LaneStore {
     for (const end of rows.ended) this.outcomes.ended(end)
     const changes = rows.letters.map((letter) => this.deadLetters.put(letter))
     this.outcomes.delivered(lane, delivered)
+    this.alerts.change(lane, settlement.alerts)
     const cursor = later(backlog.cursor, settlement.cursor)
     this.#cursors.move(lane, cursor, pausedFor)
     return () => {
@@ -501,6 +504,7 @@ export class LaneStore {
       this.outcomes.ended({ sequence: from + 1, last: head, lane, at, outcome: "laneRemoved", note: { by } })
     }
     this.#cursors.delete(lane)
+    this.alerts.clear(lane)
     return () => {
       this.backlogs.delete(lane)
       this.ids.changed()

@@ -79,6 +79,11 @@ const steps: ReadonlyArray<ReadonlyArray<string>> = [
     `CREATE TABLE lane_name (
       name TEXT PRIMARY KEY, id TEXT NOT NULL, former INTEGER NOT NULL, crc INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
   ],
+  [
+    // The alerts of lanes with a policy. Only the lane reads "state": see "Alerts.ts".
+    `CREATE TABLE alert (
+      lane TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (lane, key)) STRICT, WITHOUT ROWID`,
+  ],
 ]
 
 /** The schema version that this relay writes. */

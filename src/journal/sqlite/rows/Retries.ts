@@ -5,8 +5,8 @@
  * Every change is made inside the caller's transaction.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { type Retry, type Returned, returnedDelay } from "../../LaneInfo.ts"
-import { attemptsOf, type Wait } from "../../Settlement.ts"
+import { type Retry, type Returned, returnedDelay, type StoredAlert } from "../../LaneInfo.ts"
+import { type AlertChange, attemptsOf, type Wait } from "../../Settlement.ts"
 import type { KeptRetry, RetryToPut } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
 import { decode, encode } from "../../stream/Record.ts"
@@ -21,6 +21,35 @@ export const waitOf = (row: Row): Wait => ({
   firstAttemptAt: int(row.first_attempt_at),
   tried: int(row.tried),
 })
+
+/** The table `alert`: the states of a lane's alerts. */
+export class AlertRows {
+  readonly #sql
+
+  constructor(db: DatabaseSync) {
+    this.#sql = {
+      ofLane: db.prepare("SELECT key, state FROM alert WHERE lane = ? ORDER BY key"),
+      put: db.prepare("INSERT OR REPLACE INTO alert (lane, key, state) VALUES (?, ?, ?)"),
+      delete: db.prepare("DELETE FROM alert WHERE lane = ? AND key = ?"),
+      clear: db.prepare("DELETE FROM alert WHERE lane = ?"),
+    }
+  }
+
+  ofLane(lane: string): ReadonlyArray<StoredAlert> {
+    return this.#sql.ofLane.all(lane).map(({ key, state }) => ({ key: text(key), state: text(state) }))
+  }
+
+  change(lane: string, changes: ReadonlyArray<AlertChange>): void {
+    for (const { key, state } of changes) {
+      if (state === undefined) this.#sql.delete.run(lane, key)
+      else this.#sql.put.run(lane, key, state)
+    }
+  }
+
+  clear(lane: string): void {
+    this.#sql.clear.run(lane)
+  }
+}
 
 /** The tables `retry` and `retry_record`. */
 export class Retries {

@@ -240,7 +240,9 @@ export class Search {
   /** Returns the tables that hold all events that the query can find, or `undefined` if the log must be read. */
   #only({ outcome, attemptsOver = 0 }: EventQuery) {
     if (outcome === "retrying" || outcome === "dead") return this.#sql[outcome]
-    if (outcome === "dropped" || outcome === "replayed" || outcome === "moved") return this.#sql.ended
+    if (outcome === "dropped" || outcome === "replayed" || outcome === "moved" || outcome === "counted") {
+      return this.#sql.ended
+    }
     return attemptsOver > 0 ? this.#sql.tried : undefined
   }
 

@@ -132,7 +132,8 @@ const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalEr
     create(engine, [name])
     const backlog = lanes.backlogs.get(lanes.ids.idOf(name)) as Backlog
     const retries = engine.guard(() => lanes.retries.ofLane(backlog.lane))
-    return { ...backlog.info, pausedFor: backlog.pausedFor, retries }
+    const alerts = engine.guard(() => lanes.alerts.ofLane(backlog.lane))
+    return { ...backlog.info, pausedFor: backlog.pausedFor, retries, alerts }
   })
 
 const setPaused = (engine: Engine, name: string, paused: Paused, mute?: Mute) =>

@@ -1,0 +1,274 @@
+/**
+ * The alerts of a lane with a policy: which events send a message, and which are
+ * only counted.
+ *
+ * An alert has a key, which its failures and their recovery share. Its state is a
+ * function of the lane's events, in the order of the log. {@link next} is that
+ * function. A lane stores the new state in the settlement that passes the event, so
+ * a crash neither counts an event twice nor forgets one.
+ *
+ * Time changes no state that a message depends on. If a reminder is due, or an alert
+ * has had no failure for long, the lane appends an entry of its own to the journal,
+ * for itself alone. That entry is delivered, retried and explained like any event,
+ * and is in order with the alert's other messages.
+ *
+ * ```
+ *             failure              `after` is reached
+ *   (none) ────────────▶ pending ─────────────────────▶ firing ──▶ reminders
+ *      ▲                    │ recovery, or none            │ recovery, or no failure
+ *      │                    ▼ within the time              ▼ for `resolveAfter`
+ *      └──────────────── (none) ◀───── a day later ──── resolved ──▶ failure: a new alert
+ * ```
+ */
+import { Duration } from "effect"
+import type { LaneConfig } from "../../config/Config.ts"
+import type { AlertNote, Entry } from "../../event/Entry.ts"
+import type { Event } from "../../event/Event.ts"
+import { failureEndedBy } from "../../event/EventType.ts"
+import type { EpochMillis, Millis } from "../../event/Quantities.ts"
+import type { OpenedLane } from "../../journal/Journal.ts"
+
+export type AlertPolicy = NonNullable<LaneConfig["alert"]>
+
+export interface AlertState {
+  readonly status: "pending" | "firing" | "resolved"
+  /** The sequence of its first failure. */
+  readonly id: number
+  /** The type, the account and the webhook of its failures, for messages that no event causes. */
+  readonly type: string
+  readonly account: string
+  readonly webhook: string
+  readonly count: number
+  readonly first: EpochMillis
+  readonly last: EpochMillis
+  /** The sequence of its newest failure. */
+  readonly newest: number
+  /** While it is pending: when its failures within the time of `after` were received. */
+  readonly recent: ReadonlyArray<EpochMillis>
+  /** The number of messages while it fires, and when the last was decided. */
+  readonly messages: number
+  readonly sentAt: EpochMillis
+}
+
+/** The lane's own entries about an alert: a reminder, or the end after a time without failures. */
+export type Due = "reminder" | "expiry"
+
+/** An event, as its alert sees it. `alert` and `message` identify the alert and its message of an own entry. */
+export type Signal = { readonly sequence: number; readonly at: EpochMillis } & (
+  | { readonly is: "failure"; readonly type: string; readonly account: string; readonly webhook: string }
+  | { readonly is: "recovery" }
+  | { readonly is: Due; readonly alert: number; readonly message: number }
+)
+
+/** The state after an event. `sends` says whether the event is a message; if not, the alert with this id counts it. */
+export interface Next {
+  readonly state: AlertState | undefined
+  readonly sends: boolean
+  readonly alert: number
+}
+
+/** A resolved alert is kept for this long, so that a repeated recovery sends nothing. */
+export const keptFor: Millis = 86_400_000
+
+/** The most alerts of a lane. The events of further keys are sent without a policy. */
+export const maxAlerts = 10_000
+
+/** Decides on an event. `resolves` says whether the sink sends recoveries. */
+export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState | undefined, signal: Signal): Next => {
+  const { sequence, at } = signal
+  const counted: Next = { state, sends: false, alert: state?.id ?? sequence }
+  switch (signal.is) {
+    case "failure":
+      return failed(policy, state, signal)
+    case "recovery":
+      // Its failure may have been sent before the sink had a policy.
+      if (state === undefined) return { state, sends: true, alert: sequence }
+      if (state.status === "pending") return { ...counted, state: undefined }
+      return state.status === "firing" ? { ...counted, state: resolvedAt(state, at), sends: true } : counted
+    case "reminder": {
+      const isDue = state?.status === "firing" && state.id === signal.alert && state.messages === signal.message
+      if (!isDue) return { ...counted, alert: signal.alert }
+      return { state: { ...state, messages: state.messages + 1, sentAt: at }, sends: true, alert: state.id }
+    }
+    case "expiry": {
+      const isDue = state?.status === "firing" && state.id === signal.alert
+      if (!isDue || at < state.last + Duration.toMillis(policy.resolveAfter)) return { ...counted, alert: signal.alert }
+      return { state: resolvedAt(state, at), sends: resolves, alert: state.id }
+    }
+  }
+}
+
+const resolvedAt = (state: AlertState, at: EpochMillis): AlertState => ({
+  ...{ ...state, status: "resolved", sentAt: at, messages: state.messages + 1 },
+})
+
+const failed = (
+  { after }: AlertPolicy,
+  before: AlertState | undefined,
+  { sequence, at, type, account, webhook }: Extract<Signal, { readonly is: "failure" }>,
+): Next => {
+  if (before?.status === "firing") {
+    const state = { ...before, count: before.count + 1, last: Math.max(before.last, at), newest: sequence }
+    return { state, sends: false, alert: state.id }
+  }
+  const within = Duration.toMillis(after.within)
+  const recent = (before?.status === "pending" ? before.recent : []).filter((one) => one > at - within)
+  const known = before?.status === "pending" && recent.length > 0 ? before : undefined
+  const fires = recent.length + 1 >= after.count
+  const state: AlertState = {
+    status: fires ? "firing" : "pending",
+    id: known?.id ?? sequence,
+    ...{ type, account, webhook, newest: sequence },
+    count: (known?.count ?? 0) + 1,
+    first: known?.first ?? at,
+    last: Math.max(known?.last ?? at, at),
+    recent: fires ? [] : [...recent, at],
+    messages: fires ? 1 : 0,
+    sentAt: at,
+  }
+  return { state, sends: fires, alert: state.id }
+}
+
+/** Returns what time has brought about: an entry to append, or the end of a state that no message depends on. */
+export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis): Due | "forgotten" | undefined => {
+  switch (state.status) {
+    case "pending":
+      return now >= state.last + Duration.toMillis(policy.after.within) ? "forgotten" : undefined
+    case "resolved":
+      return now >= state.sentAt + keptFor ? "forgotten" : undefined
+    case "firing":
+      if (now >= state.last + Duration.toMillis(policy.resolveAfter)) return "expiry"
+      return policy.repeat !== undefined && now >= state.sentAt + Duration.toMillis(policy.repeat)
+        ? "reminder"
+        : undefined
+  }
+}
+
+/** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
+export const ownType = "relay.alert"
+
+const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry)_(\d+)$/
+
+/** Returns the alert that an own entry is about, and what is due. */
+const ownOf = ({
+  type,
+  id,
+}: Event): { readonly is: Due; readonly alert: number; readonly message: number } | undefined => {
+  const [, , alert, is, message] = (type === ownType && ownId.exec(id)) || []
+  if (is !== "reminder" && is !== "expiry") return undefined
+  return { is, alert: Number(alert), message: Number(message) }
+}
+
+const utf8 = new TextEncoder()
+
+/**
+ * Makes the own entry of an alert. Its body is its newest failure's, so a template finds the same fields. If that is
+ * no longer in the journal, the body has only what is known. A second one for the same message is a duplicate.
+ */
+export const ownEvent = (
+  lane: string,
+  { id, type, account, messages, sentAt }: AlertState,
+  what: Due,
+  now: EpochMillis,
+  newest: Event | undefined,
+): Event => {
+  const ownId = `evt_relay_alert_${lane}_${id}_${what}_${messages}`
+  const known = newest?.erased === undefined ? newest : undefined
+  const created_at = `${new Date(sentAt).toISOString().slice(0, 19)}Z`
+  const envelope = { id: ownId, account_id: account, version: "1", created_at, data: { type, object: {} } }
+  return {
+    ...{ id: ownId, type: ownType, accountId: account },
+    ...{ webhook: "relay", webhookId: "", signature: "", secret: "", receivedAt: now },
+    ...(known?.foreign !== undefined && { foreign: known.foreign }),
+    body: known?.body ?? utf8.encode(JSON.stringify(envelope)),
+  }
+}
+
+/** The alerts of a lane, by their keys. */
+export class Alerts {
+  readonly #policy: AlertPolicy
+  readonly #resolves: boolean
+  readonly #states = new Map<string, AlertState>()
+  /** The keys by the ids of their alerts. */
+  readonly #keys = new Map<number, string>()
+
+  constructor(policy: AlertPolicy, resolves: boolean, stored: NonNullable<OpenedLane["alerts"]>) {
+    this.#policy = policy
+    this.#resolves = resolves
+    for (const { key, state } of stored) this.#put(key, JSON.parse(state))
+  }
+
+  get size(): number {
+    return this.#states.size
+  }
+
+  /** Returns the key of an alert's own entry, or `undefined` if the event isn't one. It is empty if the alert is gone. */
+  ownKey({ event }: Entry): string | undefined {
+    const own = ownOf(event)
+    return own && (this.#keys.get(own.alert) ?? "")
+  }
+
+  /** Decides on an event, which is in the alert of `key` from now on. */
+  take(entry: Entry, key: string): Next {
+    const before = this.#states.get(key)
+    const signal = this.#signalOf(entry)
+    if (before === undefined && signal.is === "failure" && this.size >= maxAlerts) {
+      return { state: undefined, sends: true, alert: entry.sequence }
+    }
+    const decided = next(this.#policy, this.#resolves, before, signal)
+    if (decided.state !== before) this.#put(key, decided.state)
+    return decided
+  }
+
+  /** Returns the alerts for which something is due. */
+  due(
+    now: EpochMillis,
+  ): ReadonlyArray<{ readonly key: string; readonly state: AlertState; readonly what: Due | "forgotten" }> {
+    return [...this.#states].flatMap(([key, state]) => {
+      const what = dueAt(this.#policy, state, now)
+      return what === undefined ? [] : { key, state, what }
+    })
+  }
+
+  forget(key: string): void {
+    this.#put(key, undefined)
+  }
+
+  /** Returns the entry as its message's. An own entry gets the type, the account and the webhook of the alert's failures. */
+  told(entry: Entry, key: string): Entry {
+    const { event } = entry
+    const signal = this.#signalOf(entry)
+    const state = this.#states.get(key)
+    // An alert that began later is another one.
+    const known = state !== undefined && state.id <= entry.sequence ? state : undefined
+    const { count = 1, first = event.receivedAt, last = event.receivedAt } = known ?? {}
+    const action = signal.is === "reminder" ? "reminder" : signal.is === "failure" ? "trigger" : "resolve"
+    const isOwn = signal.is === "reminder" || signal.is === "expiry"
+    const about = isOwn && known !== undefined ? { ...known, accountId: known.account } : event
+    const alert: AlertNote = { key, action, count, first, last }
+    return {
+      ...entry,
+      event: { ...event, type: about.type, accountId: about.accountId, webhook: about.webhook },
+      alert,
+    }
+  }
+
+  #signalOf({ sequence, event }: Entry): Signal {
+    const { type, accountId: account, webhook, receivedAt: at } = event
+    const own = ownOf(event)
+    if (own !== undefined) return { sequence, at, ...own }
+    return this.#resolves && failureEndedBy(type) !== undefined
+      ? { is: "recovery", sequence, at }
+      : { is: "failure", sequence, at, type, account, webhook }
+  }
+
+  #put(key: string, state: AlertState | undefined): void {
+    const before = this.#states.get(key)
+    if (before !== undefined) this.#keys.delete(before.id)
+    if (state === undefined) this.#states.delete(key)
+    else {
+      this.#states.set(key, state)
+      this.#keys.set(state.id, key)
+    }
+  }
+}

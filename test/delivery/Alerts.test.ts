@@ -1,0 +1,186 @@
+import { describe, expect } from "bun:test"
+import { Duration, Effect, Exit, Layer, Scope } from "effect"
+import type { LaneConfig } from "../../src/config/Config.ts"
+import type { AlertNote, Entry } from "../../src/event/Entry.ts"
+import { Archive } from "../../src/journal/Archive.ts"
+import { allSent, type Reason, type Sink, SinkError } from "../../src/sinks/Sink.ts"
+import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { it } from "../lib/effect.ts"
+import { append, away, failed, lanesOf, letters, pass, rejected, relay, spec, statusOf } from "./fixture.ts"
+
+const failure = "connected_account.refresh_failed"
+const recovery = "connected_account.reconnected"
+
+/** A sink that keeps its messages, as `1: trigger of 3`. */
+const messages = (script: (message: number) => Reason | "pass" = () => "pass") => {
+  const sent: Array<string> = []
+  const notes: Array<AlertNote | undefined> = []
+  let attempts = 0
+  const sink: Sink = {
+    batch: { maxEvents: 100, maxBytes: 1_000_000 },
+    send: (batch: ReadonlyArray<Entry>) =>
+      Effect.suspend(() => {
+        const outcome = script(++attempts)
+        if (outcome !== "pass") return Effect.fail(new SinkError({ reason: outcome }))
+        sent.push(batch.map(({ sequence, alert }) => `${sequence}: ${alert?.action} of ${alert?.count}`).join("; "))
+        notes.push(...batch.map(({ alert }) => alert))
+        return Effect.succeed(allSent)
+      }),
+    check: Effect.void,
+  }
+  return { sink, sent, notes }
+}
+
+const alerting = (sink: Sink, alert: Partial<NonNullable<LaneConfig["alert"]>> = {}, more: Partial<LaneConfig> = {}) =>
+  spec("chat", sink, {
+    order: "key",
+    resolves: true,
+    alert: { after: { count: 1, within: Duration.minutes(10) }, resolveAfter: Duration.days(1), ...alert },
+    ...more,
+  })
+
+const fails = (count: number, account = "acct_1") =>
+  append(
+    count,
+    ["chat"],
+    () => account,
+    () => failure,
+  )
+const recovers = (account = "acct_1") =>
+  append(
+    1,
+    ["chat"],
+    () => account,
+    () => recovery,
+  )
+
+/** How the event ended at the sink. */
+const endOf = Effect.fnUntraced(function* (sequence: number) {
+  const archive = yield* Archive
+  const [found] = (yield* archive.events({ sequence, limit: 1 })).events
+  const [sink] = found?.deliveries ?? []
+  return `${sink?.outcome}${sink?.alert === undefined ? "" : ` in ${sink.alert}`}`
+})
+const ends = (...sequences: ReadonlyArray<number>) => Effect.forEach(sequences, endOf)
+
+describe("a sink with `alert`", () => {
+  it.effect("sends the first failure and the recovery, and counts the failures between them", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      yield* fails(3)
+      yield* pass("1 second")
+      expect(chat.sent).toEqual(["1: trigger of 3"])
+      yield* fails(2)
+      yield* pass("1 second")
+      yield* recovers()
+      yield* pass("1 second")
+      expect(chat.sent).toEqual(["1: trigger of 3", "6: resolve of 5"])
+      expect(yield* ends(1, 2, 5, 6)).toEqual(["delivered", "counted in 1", "counted in 1", "delivered"])
+      expect(yield* statusOf("chat")).toMatchObject({ backlog: 0, retrying: 0 })
+    }).pipe(Effect.provide(relay([alerting(chat.sink)])))
+  })
+
+  it.effect("sends nothing before `after` is reached, and keeps the alerts of other keys apart", () => {
+    const chat = messages()
+    const after = { count: 3, within: Duration.minutes(1) }
+    return Effect.gen(function* () {
+      yield* fails(2)
+      yield* pass("2 minutes")
+      yield* fails(2)
+      yield* fails(2, "acct_2")
+      yield* pass("1 second")
+      expect(chat.sent).toEqual([])
+      yield* fails(1)
+      yield* pass("1 second")
+      expect(chat.sent).toEqual(["7: trigger of 3"])
+      expect(yield* ends(1, 2, 3, 5)).toEqual(["counted in 1", "counted in 1", "counted in 3", "counted in 5"])
+      yield* recovers("acct_2")
+      yield* pass("1 second")
+      expect(chat.sent).toHaveLength(1)
+      expect(yield* endOf(8)).toBe("counted in 5")
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { after })])))
+  })
+
+  it.effect("reminds while the alert lasts, with the failures since it began, and stops at the recovery", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      yield* fails(1)
+      yield* pass("50 minutes")
+      yield* fails(4)
+      yield* pass("11 minutes")
+      expect(chat.sent).toEqual(["1: trigger of 1", "6: reminder of 5"])
+      yield* pass("58 minutes")
+      expect(chat.sent).toHaveLength(2)
+      yield* pass("3 minutes")
+      expect(chat.sent).toHaveLength(3)
+      yield* recovers()
+      yield* pass("3 hours")
+      expect(chat.sent.slice(2)).toEqual(["7: reminder of 5", "8: resolve of 5"])
+      expect(yield* ends(6, 7)).toEqual(["delivered", "delivered"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.hours(1) })])))
+  })
+
+  it.effect("ends an alert without a new failure for `resolveAfter`, and tells sinks that get recoveries", () => {
+    const [chat, quiet] = [messages(), messages()]
+    const resolveAfter = Duration.hours(2)
+    const other = alerting(quiet.sink, { resolveAfter }, { name: "quiet", resolves: false })
+    return Effect.gen(function* () {
+      yield* append(1, ["chat", "quiet"], undefined, () => failure)
+      yield* pass("1 hour")
+      yield* append(1, ["chat", "quiet"], undefined, () => failure)
+      yield* pass("119 minutes")
+      expect(chat.sent).toEqual(["1: trigger of 1"])
+      yield* pass("2 minutes")
+      expect(chat.sent.slice(1)).toEqual([expect.stringMatching(/^[34]: resolve of 2$/)])
+      expect(quiet.sent).toEqual(["1: trigger of 1"])
+      yield* append(1, ["chat", "quiet"], undefined, () => failure)
+      yield* pass("1 second")
+      expect([chat.sent.at(-1), quiet.sent.at(-1)]).toEqual(["5: trigger of 1", "5: trigger of 1"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { resolveAfter }), other])))
+  })
+
+  it.effect("keeps the messages of an alert in order while the sink is down, and reminds of none", () => {
+    let isDown = true
+    const chat = messages(() => (isDown ? away : "pass"))
+    return Effect.gen(function* () {
+      yield* fails(2)
+      yield* pass("25 minutes")
+      yield* recovers()
+      yield* pass("1 second")
+      expect(chat.sent).toEqual([])
+      isDown = false
+      yield* pass("10 minutes")
+      expect(chat.sent).toEqual(["1: trigger of 2", "3: resolve of 2"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.minutes(10) })])))
+  })
+
+  it.effect("retries a reminder, and keeps it as a dead letter if it is refused", () => {
+    const chat = messages((attempt) => (attempt === 2 ? failed : attempt === 3 ? rejected : "pass"))
+    return Effect.gen(function* () {
+      yield* fails(1)
+      yield* pass("62 minutes")
+      expect(yield* letters("chat")).toMatchObject([{ sequence: 2, entry: { event: { type: "relay.alert" } } }])
+      expect(chat.sent).toEqual(["1: trigger of 1"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.hours(1) })])))
+  })
+
+  it.effect("continues its alerts after a restart, and ends them once it has no policy", () => {
+    const chat = messages()
+    const one = alerting(chat.sink, { repeat: Duration.hours(1) })
+    const run = <A, E, R>(body: Effect.Effect<A, E, R>, specs = [one]) =>
+      Effect.gen(function* () {
+        const scope = yield* Scope.make()
+        const lanes = yield* Layer.buildWithScope(lanesOf(specs), scope)
+        yield* Effect.provide(body, lanes)
+        yield* Scope.close(scope, Exit.void)
+      })
+    return Effect.gen(function* () {
+      yield* run(Effect.andThen(fails(2), pass("1 second")))
+      yield* run(Effect.andThen(fails(1), pass("61 minutes")))
+      expect(chat.sent).toEqual(["1: trigger of 2", "4: reminder of 3"])
+      yield* run(pass("1 second"), [spec("chat", chat.sink)])
+      yield* run(Effect.andThen(fails(1), pass("1 second")))
+      expect(chat.sent.slice(2)).toEqual(["5: trigger of 1"])
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+})

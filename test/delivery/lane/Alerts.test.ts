@@ -1,0 +1,160 @@
+/** The transitions of an alert as a table: its state and an event give its next state, and whether the event is a message. */
+import { describe, expect, test } from "bun:test"
+import { Duration } from "effect"
+import {
+  type AlertPolicy,
+  type AlertState,
+  Alerts,
+  dueAt,
+  keptFor,
+  maxAlerts,
+  next,
+  ownEvent,
+  type Signal,
+} from "../../../src/delivery/lane/Alerts.ts"
+import { entry } from "../../sinks/samples.ts"
+
+const minute = 60_000
+const policy: AlertPolicy = {
+  after: { count: 3, within: Duration.minutes(10) },
+  repeat: Duration.hours(4),
+  resolveAfter: Duration.hours(24),
+}
+
+/** The state after failures at these minutes, with sequences from 1. */
+const after = (...minutes: ReadonlyArray<number>): AlertState => {
+  const states = minutes.reduce<AlertState | undefined>(
+    (state, at, index) => next(policy, true, state, failure(index + 1, at)).state,
+    undefined,
+  )
+  if (states === undefined) throw new Error("no failure")
+  return states
+}
+
+const failure = (sequence: number, at: number): Signal => ({
+  ...{ is: "failure", sequence, at: at * minute },
+  ...{ type: "connected_account.refresh_failed", account: "acct_1", webhook: "scheduling" },
+})
+const recovery = (at: number): Signal => ({ is: "recovery", sequence: 9, at: at * minute })
+const own = (is: "reminder" | "expiry", at: number, alert: number, message: number): Signal => ({
+  ...{ is, sequence: 9, at: at * minute, alert, message },
+})
+
+const pending = after(0, 1)
+const firing = after(0, 1, 2)
+const reminded = next(policy, true, firing, own("reminder", 242, 1, 1)).state
+const resolved = next(policy, true, firing, recovery(5)).state
+
+type Row = readonly [state: AlertState | undefined, signal: Signal, expected: string]
+
+/** What is expected: whether the event is a message or counted in which alert, the status, and the failures counted. */
+const transitions: Readonly<Record<string, Row>> = {
+  "a first failure begins an alert, which is pending": [undefined, failure(1, 0), "counted in 1, pending, 1"],
+  "failures below `after` are counted": [after(0), failure(2, 1), "counted in 1, pending, 2"],
+  "the failure that reaches `after` is the message": [pending, failure(3, 2), "message of 1, firing, 3"],
+  "failures that are too old don't count towards `after`": [pending, failure(3, 10.5), "counted in 1, pending, 3"],
+  "a failure after a time without any begins another alert": [pending, failure(7, 30), "counted in 7, pending, 1"],
+  "a recovery before `after` is reached ends the alert without a message": [pending, recovery(3), "counted in 1, none"],
+  "failures of a firing alert are counted": [firing, failure(8, 3), "counted in 1, firing, 4"],
+  "a recovery of a firing alert is a message": [firing, recovery(3), "message of 1, resolved, 3"],
+  "a second recovery is counted": [resolved, recovery(6), "counted in 1, resolved, 3"],
+  "a recovery without a known failure is a message": [undefined, recovery(3), "message of 9, none"],
+  "a failure after the recovery begins another alert": [resolved, failure(9, 6), "counted in 9, pending, 1"],
+  "a reminder that is due is a message": [firing, own("reminder", 242, 1, 1), "message of 1, firing, 3"],
+  "a repeated reminder is counted": [reminded, own("reminder", 243, 1, 1), "counted in 1, firing, 3"],
+  "the next reminder is a message": [reminded, own("reminder", 482, 1, 2), "message of 1, firing, 3"],
+  "a reminder after the recovery is counted": [resolved, own("reminder", 242, 1, 1), "counted in 1, resolved, 3"],
+  "a reminder of an earlier alert is counted there": [firing, own("reminder", 242, 77, 1), "counted in 77, firing, 3"],
+  "a reminder of an alert that is gone is counted": [undefined, own("reminder", 242, 1, 1), "counted in 1, none"],
+  "no failure for `resolveAfter` ends the alert": [
+    firing,
+    own("expiry", 24 * 60 + 2, 1, 1),
+    "message of 1, resolved, 3",
+  ],
+  "a failure just before the end by time keeps it": [
+    firing,
+    own("expiry", 24 * 60 + 1, 1, 1),
+    "counted in 1, firing, 3",
+  ],
+}
+
+describe("an alert", () => {
+  for (const [name, [before, signal, expected]] of Object.entries(transitions)) {
+    test(name, () => {
+      const { state, sends, alert } = next(policy, true, before, signal)
+      const now = state === undefined ? "none" : `${state.status}, ${state.count}`
+      expect(`${sends ? "message of" : "counted in"} ${alert}, ${now}`).toBe(expected)
+    })
+  }
+
+  test("sends the first failure at once without `after`, and no end by time to a sink without recoveries", () => {
+    const simple = { ...policy, after: { count: 1, within: Duration.minutes(10) } }
+    const first = next(simple, false, undefined, failure(1, 0))
+    expect(first).toMatchObject({ sends: true, alert: 1, state: { status: "firing", messages: 1 } })
+    expect(next(simple, false, first.state, own("expiry", 24 * 60, 1, 1))).toMatchObject({ sends: false })
+  })
+
+  test("is due for a reminder, its end, or to be forgotten", () => {
+    const at = (state: AlertState | undefined, minutes: number) => state && dueAt(policy, state, minutes * minute)
+    expect([at(pending, 10), at(pending, 11)]).toEqual([undefined, "forgotten"])
+    expect([at(firing, 241), at(firing, 242), at(reminded, 243)]).toEqual([undefined, "reminder", undefined])
+    expect(at(firing, 24 * 60 + 2)).toBe("expiry")
+    expect([at(resolved, 5), at(resolved, 5 + keptFor / minute)]).toEqual([undefined, "forgotten"])
+    const { repeat: _, ...unrepeated } = policy
+    expect(dueAt(unrepeated, firing, 300 * minute)).toBeUndefined()
+  })
+})
+
+describe("the alerts of a lane", () => {
+  const simple = { ...policy, after: { count: 1, within: Duration.minutes(10) } }
+  const failed = (sequence: number) => entry(sequence, { type: "connected_account.refresh_failed", receivedAt: 0 })
+
+  test("continue from their stored states", () => {
+    const alerts = new Alerts(simple, true, [])
+    const { state } = alerts.take(failed(1), "acct_1")
+    const again = new Alerts(simple, true, [{ key: "acct_1", state: JSON.stringify(state) }])
+    expect(again.take(failed(2), "acct_1")).toMatchObject({ sends: false, alert: 1, state: { count: 2 } })
+  })
+
+  test("find the alert of an own entry, whose message has the type, the account and the body of the failure", () => {
+    const alerts = new Alerts(simple, true, [])
+    const newest = failed(1)
+    const { state } = alerts.take(newest, "acct_1")
+    if (state === undefined) throw new Error("no alert")
+    const own = { ...newest, sequence: 5, event: ownEvent("chat", state, "reminder", 9_000_000, newest.event) }
+    expect(alerts.ownKey(own)).toBe("acct_1")
+    expect(alerts.ownKey(newest)).toBeUndefined()
+    expect(alerts.take(own, "acct_1")).toMatchObject({ sends: true, alert: 1 })
+    const { event, alert } = alerts.told(own, "acct_1")
+    expect(event).toMatchObject({
+      ...newest.event,
+      id: own.event.id,
+      signature: "",
+      webhookId: "",
+      secret: "",
+      receivedAt: 9_000_000,
+    })
+    expect(alert).toEqual({ key: "acct_1", action: "reminder", count: 1, first: 0, last: 0 })
+  })
+
+  test("send a reminder without the failure's body once that is erased or gone", () => {
+    const alerts = new Alerts(simple, true, [])
+    const newest = failed(1)
+    const { state } = alerts.take(newest, "acct_1")
+    if (state === undefined) throw new Error("no alert")
+    const erased = { ...newest.event, erased: { at: 0, key: [0, 0, 0] as const } }
+    for (const event of [undefined, erased]) {
+      const { body, accountId } = ownEvent("chat", state, "reminder", 9_000_000, event)
+      expect(accountId).toBe(newest.event.accountId)
+      expect(JSON.parse(new TextDecoder().decode(body)).data).toEqual({ type: newest.event.type, object: {} })
+    }
+  })
+
+  test("are limited: the events of further keys are messages", () => {
+    const alerts = new Alerts(policy, true, [])
+    for (let n = 1; n <= maxAlerts; n++) alerts.take(failed(n), `key ${n}`)
+    expect(alerts.take(failed(maxAlerts + 1), "another")).toMatchObject({ sends: true, state: undefined })
+    expect(alerts.take(failed(maxAlerts + 2), "key 1")).toMatchObject({ sends: false, alert: 1 })
+    expect(alerts.size).toBe(maxAlerts)
+  })
+})
