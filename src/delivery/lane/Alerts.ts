@@ -16,7 +16,7 @@
  *             failure              `after` is reached
  *   (none) ────────────▶ pending ─────────────────────▶ firing ──▶ reminders
  *      ▲                    │ recovery, or none            │ recovery, or no failure
- *      │                    ▼ within the time              ▼ for `resolveAfter`
+ *      │                    ▼ for a day                    ▼ for `resolveAfter`
  *      └──────────────── (none) ◀───── a day later ──── resolved ──▶ failure: a new alert
  * ```
  */
@@ -67,7 +67,7 @@ export interface Next {
   readonly alert: number
 }
 
-/** A resolved alert is kept for this long, so that a repeated recovery sends nothing. */
+/** An alert that doesn't fire is kept for this long, so that a late or repeated recovery sends nothing. */
 export const keptFor: Millis = 86_400_000
 
 /** The most alerts of a lane. The events of further keys are sent without a policy. */
@@ -133,7 +133,7 @@ const failed = (
 export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis): Due | "forgotten" | undefined => {
   switch (state.status) {
     case "pending":
-      return now >= state.last + Duration.toMillis(policy.after.within) ? "forgotten" : undefined
+      return now >= state.last + Duration.toMillis(policy.after.within) + keptFor ? "forgotten" : undefined
     case "resolved":
       return now >= state.sentAt + keptFor ? "forgotten" : undefined
     case "firing":

@@ -96,7 +96,7 @@ describe("an alert", () => {
 
   test("is due for a reminder, its end, or to be forgotten", () => {
     const at = (state: AlertState | undefined, minutes: number) => state && dueAt(policy, state, minutes * minute)
-    expect([at(pending, 10), at(pending, 11)]).toEqual([undefined, "forgotten"])
+    expect([at(pending, 11), at(pending, 11 + keptFor / minute)]).toEqual([undefined, "forgotten"])
     expect([at(firing, 241), at(firing, 242), at(reminded, 243)]).toEqual([undefined, "reminder", undefined])
     expect(at(firing, 24 * 60 + 2)).toBe("expiry")
     expect([at(resolved, 5), at(resolved, 5 + keptFor / minute)]).toEqual([undefined, "forgotten"])
