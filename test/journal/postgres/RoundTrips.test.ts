@@ -83,8 +83,8 @@ const cases: Readonly<Record<string, Case>> = {
     (journal, count) => journal.readRetries("lake", sequences(count)),
   ],
   openLane: [5, 512, received, (journal) => journal.openLane("shop")],
-  moveLane: [24, 200, received, (journal) => journal.moveLane("lake", "shop")],
-  dropLane: [7, 512, received, (journal) => journal.dropLane("lake")],
+  moveLane: [26, 200, received, (journal) => journal.moveLane("lake", "shop")],
+  dropLane: [8, 512, received, (journal) => journal.dropLane("lake")],
   // A transaction: the links between an event and its copy are stored with the copy.
   replay: [7, 256, received, replayed],
   "replay, of what the log was pruned of": [
