@@ -186,7 +186,7 @@ export const steps: ReadonlyArray<string> = [
      PERFORM FROM stream s WHERE s.id = 1 AND NOT EXISTS (SELECT FROM log l WHERE l.first = head + 1) FOR KEY SHARE;
    END $body$;`,
   `-- The alerts of lanes with a policy. "key" is JSON. Only the lane reads "state": see "Alerts.ts".
-   CREATE TABLE alert (stream bigint, lane text, key text, state text NOT NULL, PRIMARY KEY (stream, lane, key))`,
+   CREATE TABLE alert (stream bigint, lane text, key text, state text NOT NULL, PRIMARY KEY (stream, lane, key));`,
 ]
 
 /** The version that this relay reads and writes. */
