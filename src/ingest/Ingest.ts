@@ -19,7 +19,6 @@ import { type Event, type Foreign, quarantine } from "../event/Event.ts"
 import { eventLoop } from "../event/EventLoop.ts"
 import { isKnown, isRelayEvent } from "../event/EventType.ts"
 import * as Monotonic from "../event/Monotonic.ts"
-import { rounds } from "../event/Rounds.ts"
 import { type SignatureRefusal, verify } from "../event/Signature.ts"
 import { attempt } from "../formats/Rendering.ts"
 import { Archive } from "../journal/Archive.ts"
@@ -214,30 +213,33 @@ const makeCommitWait = Effect.fnUntraced(function* (
 
 // The shares of webhooks, so that a sender with a flood leaves space for others.
 
-/** How often the filling of the journal is compared with the shares. */
-const measureEvery = Duration.seconds(1)
+/** The journal's filling is measured again after this many milliseconds. */
+const measureAfter = 100
 
-/** Makes the function that decides whether a webhook takes another delivery. Limits begin again with a reload. */
-const makeShares = Effect.fnUntraced(function* (webhooks: () => ReadonlyArray<Webhook>) {
+/** Makes the function that decides whether a webhook takes another delivery. Rate limits begin again with a reload. */
+const makeShares = Effect.gen(function* () {
   const clock = yield* Clock.Clock
   const { status } = yield* Archive
+  const read = Effect.runSyncWith(yield* Effect.context<never>())
   const limits = new WeakMap<Webhook, RateLimit>()
-  /** Percent. */
-  let filling = 0
-  const measure = Effect.suspend(() => {
-    if (!webhooks().some(({ journalShare }) => journalShare !== undefined)) return Effect.void
-    return Effect.map(status, ({ usedBytes, maxBytes }) => {
-      filling = (100 * usedBytes) / maxBytes
-    })
-  })
-  yield* Effect.forkScoped(rounds("measuring the journal", measure, measureEvery))
+  let measured = { percent: 0, at: Number.NEGATIVE_INFINITY }
+  /** Returns how full the journal is, in percent. Its status is in memory. */
+  const filling = (now: number): number => {
+    if (now - measured.at >= measureAfter) {
+      const { usedBytes, maxBytes } = read(status)
+      measured = { percent: (100 * usedBytes) / maxBytes, at: now }
+    }
+    return measured.percent
+  }
   return (webhook: Webhook): Answering.Excess | undefined => {
     const { rateLimit, journalShare } = webhook
-    if (journalShare !== undefined && filling > journalShare) return { reason: "webhookFull" }
+    if (rateLimit === undefined && journalShare === undefined) return undefined
+    const now = Monotonic.millis(clock)
+    if (journalShare !== undefined && filling(now) > journalShare) return { reason: "webhookFull" }
     if (rateLimit === undefined) return undefined
     const limit = limits.get(webhook) ?? new RateLimit(rateLimit, Duration.toMillis(rateLimit.per))
     limits.set(webhook, limit)
-    const wait = limit.wait(Monotonic.millis(clock))
+    const wait = limit.wait(now)
     if (wait > 0) return { reason: "rateLimited", seconds: Math.ceil(wait / 1_000) }
     limit.take(1)
     return undefined
@@ -350,7 +352,7 @@ const make = Effect.gen(function* () {
     collect: Runtime.collect,
   })
   const senders = Bodies.makeVerifiedSenders()
-  const excessOf = yield* makeShares(() => active.current.config.webhooks)
+  const excessOf = yield* makeShares
   const committed = yield* makeCommitWait(counters.commits)
   const senderOf = (request: Request) => Bodies.senderAddress(request, active.current.config.addressHeader)
   const answering = yield* Answering.make(counters, clock, senderOf)

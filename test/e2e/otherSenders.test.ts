@@ -1,5 +1,6 @@
 /** Deliveries of other senders through a whole relay: `relay trigger` signs them, and routes, templates and sinks see them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { randomBytes } from "node:crypto"
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Event } from "../../src/event/Event.ts"
@@ -137,7 +138,7 @@ const lacking = asked
   ? reasonToSkip()
   : "it starts PostgreSQL and a process for each sender, RELAY_PARTS=1 bun test runs it"
 
-suiteUnless(lacking, "what trigger sends for each sender is accepted, and refused if its body was changed", () => {
+suiteUnless(lacking, "a relay with all senders", () => {
   let postgres: Postgres
   beforeAll(async () => {
     postgres = await makePostgres()
@@ -145,12 +146,13 @@ suiteUnless(lacking, "what trigger sends for each sender is accepted, and refuse
   afterAll(() => postgres.stop(), 60_000)
 
   const journals = {
-    "by a relay on a file": (name: string) => ({ path: `${name}.db`, searchIds: ["/account"] }),
-    "by a relay on PostgreSQL": () => ({ type: "postgres", name: "only", url: postgres.url, searchIds: ["/account"] }),
+    "on a file": (name: string) => ({ path: `${name}.db`, searchIds: ["/account"] }),
+    "on PostgreSQL": () => ({ type: "postgres", name: "only", url: postgres.url, searchIds: ["/account"] }),
   }
-  for (const [title, journal] of Object.entries(journals)) {
-    test(title, async () => {
-      const name = title.replaceAll(" ", "-")
+  for (const [where, journal] of Object.entries(journals)) {
+    const title = where.replaceAll(" ", "-")
+    test(`accepts what trigger sends for each, unless its body was changed: ${where}`, async () => {
+      const name = title
       const written = await write(name, { journal: journal(name) })
       const running = await startRelay(written.config, { cwd })
       const trigger = (...args: ReadonlyArray<string>) => relay(["trigger", ...args, "-c", written.config], { cwd })
@@ -196,6 +198,34 @@ suiteUnless(lacking, "what trigger sends for each sender is accepted, and refuse
       await until(() => lines(`${name}-all.ndjson`).length >= all.length + 2)
       expect(await running.kill("SIGTERM")).toBe(0)
       expect(lines(`${name}-all.ndjson`)).toHaveLength(all.length + 2)
+    }, 60_000)
+
+    test(`keeps the last part of the journal for webhooks without a share: ${where}`, async () => {
+      const name = `full-${title}`
+      const noisy = { ...webhooks.bearer, journalShare: 92 }
+      const written = await write(name, {
+        journal: { ...journal(name), maxSize: "24 MiB" },
+        webhooks: { scheduling: webhooks.scheduling, noisy },
+        // Nothing listens there, so all events wait.
+        sinks: { away: { type: "http", url: "http://127.0.0.1:9/" } },
+        routes: [{ name: "everything", match: "**", to: "away" }],
+      })
+      const running = await startRelay(written.config, { cwd })
+      const post = async (index: number): Promise<Response> =>
+        fetch(`http://127.0.0.1:${written.ports[0]}/hooks/bearer`, {
+          method: "POST",
+          body: JSON.stringify({ id: `evt_${index}`, kind: "made", text: randomBytes(150_000).toString("base64") }),
+          headers: { authorization: `Bearer ${noisy.secrets[0]?.value}`, "content-type": "application/json" },
+        })
+      let index = 0
+      let answer = await post(index)
+      for (; answer.status === 202; index++) answer = await post(index)
+      expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "30"])
+      const trigger = await relay(["trigger", "appointment.created", "--count", "3", "-c", written.config], { cwd })
+      expect(trigger.stdout.match(/^202 /gm)).toHaveLength(3)
+      const status = await relay(["status", "--json", "-c", written.config], { cwd })
+      expect(status.stdout).toContain("webhookFull")
+      expect(await running.kill("SIGTERM")).toBe(0)
     }, 60_000)
   }
 })

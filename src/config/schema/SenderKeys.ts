@@ -79,7 +79,7 @@ export const senderKeys = {
   gzip: flag("Accept bodies with `Content-Encoding: gzip`; the signature must be of the unpacked body", false),
 } as const
 
-/** The keys that limit what a webhook may use or show. */
+/** The keys that limit a webhook's use of the relay, and the fields that are shown. */
 export const limitKeys = {
   rateLimit: Schema.optionalKey(
     rateLimit("Maximum verified deliveries, at each relay; beyond it they get a 429 with `Retry-After`"),
