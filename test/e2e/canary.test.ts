@@ -18,7 +18,9 @@ const token = "canary-token-1618033988"
 const credential = "canary-credential-1414213562"
 const person = "canary-person-5772156649"
 const access = "canary-access-1202056903"
-const all = [secret, token, credential, person, access]
+const bearer = "canary-bearer-3141592653"
+const verifyToken = "canary-verify-1644934066"
+const all = [secret, token, credential, person, access, bearer, verifyToken]
 
 const answers = [500, 400, 429, 302, 404]
 let turn = 0
@@ -79,7 +81,17 @@ describe("a relay whose config, events and answers hold canaries", () => {
         listen: `127.0.0.1:${port}`,
         admin: { listen: `127.0.0.1:${admin}`, token },
         journal: { type: "sqlite", path: join(cwd, "journal.db") },
-        webhooks: { scheduling: { path: "/hooks/scheduling", secrets: [{ name: "only", value: secret }] } },
+        behindProxy: true,
+        webhooks: {
+          scheduling: { path: "/hooks/scheduling", secrets: [{ name: "only", value: secret }] },
+          billing: {
+            path: "/hooks/billing",
+            secrets: [{ name: "only", value: bearer }],
+            verify: "bearer",
+            verifyToken,
+            event: { type: "/data/type", id: "/id" },
+          },
+        },
         sinks: {
           http: {
             type: "http",
@@ -133,6 +145,15 @@ describe("a relay whose config, events and answers hold canaries", () => {
     ] as const) {
       said.push(await (await send(port, body, signature)).text())
     }
+    for (const authorization of [`Bearer ${bearer}`, `Basic ${bearer}`, `Bearer ${bearer}${bearer}`]) {
+      const headers = { "content-type": "application/json", authorization }
+      const url = `http://127.0.0.1:${port}/hooks/billing`
+      said.push(await (await fetch(url, { method: "POST", body: client("evt_billing"), headers })).text())
+    }
+    for (const path of ["billing", "scheduling", "none"]) {
+      const query = `hub.mode=subscribe&hub.challenge=1&hub.verify_token=${verifyToken}`
+      said.push(await (await fetch(`http://127.0.0.1:${port}/hooks/${path}?${query}`)).text())
+    }
     await own.prints("dead letter")
     await own.prints("sink sns does not deliver")
     const headers = { authorization: `Bearer ${token}` }
@@ -149,6 +170,7 @@ describe("a relay whose config, events and answers hold canaries", () => {
       ["explain", "evt_0"],
       ["explain", "evt_0", "--json"],
       ["explain", "seq_21"],
+      ["explain", "evt_billing"],
     ]
     const printed = await Promise.all(commands.map((args) => relay([...args, "-c", config], { cwd })))
     for (const { stdout, stderr } of printed) said.push(stdout, stderr)
@@ -168,6 +190,7 @@ describe("a relay whose config, events and answers hold canaries", () => {
     expect(said.join("\n")).toMatch(/what http (was|would be) sent/)
     expect(said.join("\n")).toMatch(/admin +the command line +lanes pause +sns +done/)
     expect(said.join("\n")).toContain("the body is not JSON")
+    expect(said.join("\n")).toContain("none, it came with the secret only")
     for (const name of services) said.push(readFileSync(join(cwd, `golden/${name}.json`), "utf8"))
     // An alert names the event and its client by their ids, and nobody by name.
     expect(alerts.length).toBeGreaterThan(0)

@@ -275,11 +275,16 @@ const unsignedRules = ({ credential }: Unsigned, secrets: unknown, at: Path, roo
   }
   for (const [index, secret] of items(secrets).entries()) {
     const { value } = fields(secret)
-    if (credential !== "basic" || typeof value !== "string" || value.includes(":")) continue
-    const message = "this has no colon, so no delivery would verify"
-    found.push(
-      error([...at, "secrets", index, "value"], message, "for `basic` it is the user, a colon and the password"),
-    )
+    if (typeof value !== "string") continue
+    const place = [...at, "secrets", index, "value"]
+    if (credential === "basic" && !value.includes(":")) {
+      const message = "this has no colon, so no delivery would verify"
+      found.push(error(place, message, "for `basic` it is the user, a colon and the password"))
+    }
+    if (credential === "bearer" && value.includes(" ")) {
+      const message = "no header can have a token with a blank, so no delivery would verify"
+      found.push(error(place, message, "give the token alone, without `Bearer`"))
+    }
   }
   return found
 }

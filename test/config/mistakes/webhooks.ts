@@ -42,6 +42,9 @@ export const webhooks: Theme = {
     ),
     "no verification on this machine": unverified,
     "a token without TLS": webhookWith(`"verify": §"bearer", ${places}`),
+    "a token with its scheme": webhook(
+      `"path": "/hooks", "secrets": [{ "name": "now", "value": §"Bearer a-long-token-of-billing" }], "verify": "bearer", ${places}`,
+    ).replace('"webhooks"', '"behindProxy": true,\n  "webhooks"'),
     "a user without a password": webhook(
       `"path": "/hooks", "secrets": [{ "name": "now", "value": §"a-long-signing-secret-b" }], "verify": "basic", ${places}`,
     ).replace('"webhooks"', '"behindProxy": true,\n  "webhooks"'),
