@@ -222,8 +222,8 @@ const escaped = (name: string | number): string => String(name).replaceAll("~", 
 /** The validator for a schema's draft: 2020-12, 2019-09, or 07 for any other. */
 const loadValidator = async (definition: unknown) => {
   const draft = typeof definition === "object" && definition !== null ? Reflect.get(definition, "$schema") : ""
-  // With its suffix this path leads to `NoSchemas.ts`.
-  if (String(draft).includes("2020-12")) return (await import("ajv/dist/2020")).Ajv2020
+  // Without the dot this path leads to `NoSchemas.ts`.
+  if (String(draft).includes("2020-12")) return (await import("ajv/./dist/2020.js")).Ajv2020
   if (String(draft).includes("2019-09")) return (await import("ajv/dist/2019.js")).Ajv2019
   return (await import("ajv")).Ajv
 }

@@ -1,9 +1,12 @@
 /** Framed values on Apache Kafka, by schemas of Apicurio Registry, decoded by Confluent's own client for Python. */
-import { afterAll, beforeAll, describe, expect } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { Effect } from "effect"
 import { eventTypes } from "../../../src/event/EventType.ts"
 import { whole } from "../../journal/whole.ts"
 import { it } from "../../lib/effect.ts"
+import { writeConfig } from "../../lib/kit.ts"
+import { relay } from "../../lib/relay.ts"
+import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { consume, type Registry, startRegistry } from "../../parts/Apicurio.ts"
 import { makeTopic } from "../../parts/Topics.ts"
 import { bytes, entry, envelope, reasonOf } from "../samples.ts"
@@ -34,6 +37,15 @@ const avro = JSON.stringify({
   ],
 })
 
+const drafts = [
+  "http://json-schema.org/draft-07/schema#",
+  "https://json-schema.org/draft/2019-09/schema",
+  "https://json-schema.org/draft/2020-12/schema",
+]
+
+/** A schema of JSON that the schema of an envelope is incompatible with. */
+const otherJson = { schemaType: "JSON", schema: '{"type":"object","properties":{"id":{"type":"integer"}}}' }
+
 const bodyOf = (sequence: number, type: string, object: unknown = { id: `obj_${sequence}` }) => ({
   ...envelope(sequence),
   data: { type, object },
@@ -44,11 +56,79 @@ const eventOf = (sequence: number, type: string, object?: unknown) =>
 const all = eventTypes.map((type, index) => ({ type, sequence: index + 1 }))
 
 withBroker("a Kafka sink with a schema registry", (broker) => {
+  const cwd = temporaryDirectory("schema-registry-")
   let registry: Registry
   beforeAll(async () => {
     registry = await startRegistry()
   }, 300_000)
   afterAll(() => registry.stop())
+
+  it.live("checks values by schemas of each draft", function* () {
+    for (const $schema of drafts) {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const definition = JSON.stringify({
+        $schema,
+        type: "object",
+        properties: { id: { type: "string", maxLength: 5 } },
+      })
+      const schema = { type: "json", registry: { url: registry.url }, definition }
+      const sink = yield* openKafka(() => ({ brokers: [broker().plain], topic, schema }))
+      const failures = yield* sink.send([eventOf(1, "client.created"), eventOf(10, "client.created")])
+      expect([...failures].map(([index, { message }]) => [index, message])).toEqual([
+        [1, expect.stringContaining(`subject ${topic}-value: "/id" must NOT have more than 5 characters`)],
+      ])
+    }
+  })
+
+  it.live(
+    "waits in its lane until a person has corrected a refused schema, and loses nothing",
+    function* () {
+      const topic = yield* Effect.promise(() => makeTopic(broker().plain))
+      const path = `/subjects/${topic}-value`
+      const body = JSON.stringify(otherJson)
+      yield* Effect.promise(() => registry.ask(`${path}/versions`, { method: "POST", body }))
+      const config = () => ({
+        topic,
+        brokers: [broker().plain],
+        schema: { type: "json", registry: { url: registry.url } },
+      })
+      yield* Effect.gen(function* () {
+        const journal = yield* whole
+        for (const { sequence, type } of all) yield* journal.append(eventOf(sequence, type).event, ["lake"])
+        while ((yield* lake)?.condition !== "misconfigured") yield* Effect.sleep("20 millis")
+        expect(yield* lake).toMatchObject({ backlog: all.length, deadLetters: 0 })
+        yield* Effect.promise(() => registry.ask(path, { method: "DELETE" }))
+        yield* settled
+        expect(yield* lake).toMatchObject({ deadLetters: 0, retrying: 0 })
+      }).pipe(Effect.provide(lanes("platformatic", config)))
+      const decoded = yield* Effect.promise(() => consume(broker().plain, registry, all.length, [topic]))
+      expect(decoded).toHaveLength(all.length)
+    },
+    60_000,
+  )
+
+  test("relay validate reaches the registry, and names subjects that it lacks or would refuse", async () => {
+    const body = JSON.stringify(otherJson)
+    await registry.ask("/subjects/refused/versions", { method: "POST", body })
+    const topic = await makeTopic(broker().plain)
+    const validated = async (schema: Record<string, unknown>) => {
+      const sink = { type: "kafka", brokers: [broker().plain], topic, schema: { type: "json", ...schema } }
+      const { config } = await writeConfig(cwd, { lake: sink })
+      const { code, stdout, stderr } = await relay(["validate", "-c", config], { cwd })
+      return { code, said: stdout + stderr }
+    }
+    const { url } = registry
+    expect(await validated({ registry: { url } })).toMatchObject({ code: 0 })
+    const refused = await validated({ registry: { url }, subject: "refused" })
+    expect(refused.code).toBe(1)
+    expect(refused.said).toContain("the schema is incompatible with the subject's earlier versions")
+    const lacking = await validated({ registry: { url }, subject: "{{resource}}", autoRegister: false })
+    expect(lacking.said).toContain("subject appointment: ")
+    expect(lacking.said).toContain("the subject has no such schema")
+    const away = await validated({ registry: { url: "http://127.0.0.1:1" } })
+    expect(away.code).toBe(1)
+    expect(away.said).toContain("schema registry http://127.0.0.1:1 can't be reached")
+  })
 
   for (const client of clients) {
     for (const type of ["json", "avro"] as const) {
@@ -93,7 +173,7 @@ withBroker("a Kafka sink with a schema registry", (broker) => {
             const earlier =
               type === "avro"
                 ? { schema: avro.replace('"name":"id","type":"string"', '"name":"id","type":"int"') }
-                : { schemaType: "JSON", schema: '{"type":"object","properties":{"id":{"type":"integer"}}}' }
+                : otherJson
             const body = JSON.stringify(earlier)
             yield* Effect.promise(() => registry.ask(`/subjects/${subject}/versions`, { method: "POST", body }))
             const sink = yield* open(topic)

@@ -4,6 +4,7 @@ import { Deferred, Effect, Fiber, Result, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { eventTypes } from "../../../src/event/EventType.ts"
 import { hmacSha256, verify } from "../../../src/event/Signature.ts"
+import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import { encoder } from "../../../src/sinks/kafka/Kafka.ts"
 import { KafkaConfig } from "../../../src/sinks/kafka/KafkaConfig.ts"
 import * as SchemaRegistry from "../../../src/sinks/kafka/SchemaRegistry.ts"
@@ -104,6 +105,7 @@ describe("a JSON value", () => {
 
   it.live("has the subject of its topic if an expression makes that", function* () {
     const registry = yield* answering([200, ["JSON"]], found)
+    yield* Jmespath.load
     const topic = { jmespath: "join('.', ['events', data.object.id])" }
     const schemas = yield* opened({ type: "json", registry: { url: registry.url } }, { topic })
     yield* schemas.check
