@@ -59,6 +59,11 @@ interface Counted {
   readonly count: number
 }
 
+const alerted = ({
+  params: { sink, id },
+}: {
+  readonly params: { readonly sink: string; readonly id: number }
+}): string => `${sink} ${id}`
 const named = ({ params }: Named): string => params.name
 const selected = ({ payload }: Selected): string =>
   letterWords("ids" in payload ? payload : objectHashed(payload)).join(" ")
@@ -89,6 +94,8 @@ export const operations: Readonly<Record<string, Operation>> = {
     note: events,
   }),
   "lanes.drop": operation("lanes drop", { on: named, note: events }),
+  "alerts.acknowledge": operation("alerts ack", { on: alerted }),
+  "alerts.resolve": operation("alerts resolve", { on: alerted }),
   "deadLetters.replay": operation("dlq replay", { on: selected, note: letters }),
   "deadLetters.drop": operation("dlq drop", { on: selected, note: letters }),
   "events.erase": operation(erasure.what, erasure),

@@ -11,6 +11,10 @@ const command = <Name extends string, Input, Context, E, R>(
 })
 
 export const commands = {
+  alerts: command(
+    "List, acknowledge and resolve the alerts of sinks with `alert`",
+    async () => (await import("./commands/alerts.ts")).alerts,
+  ),
   audit: command(
     "List what operators changed, newest first: who, when, and how it ended",
     async () => (await import("./commands/audit.ts")).audit,

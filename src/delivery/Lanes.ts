@@ -15,6 +15,8 @@ import { Operator } from "../journal/JournalContext.ts"
 import { laneTotals, type Mute, type Paused } from "../journal/LaneInfo.ts"
 import { knownSinks, type LaneSpec } from "./LaneSpec.ts"
 import { type LaneStatus, reportOf, type SinkReport, statusOf } from "./LaneStatus.ts"
+import type { AlertState, Request } from "./lane/Alerts.ts"
+import type { Lane } from "./lane/Lane.ts"
 import { Stall } from "./lane/LaneState.ts"
 import type { LaneInUse } from "./OrphanedLanes.ts"
 import * as OrphanedLanes from "./OrphanedLanes.ts"
@@ -34,6 +36,12 @@ class UnservedLanes {
   readonly #stalls = new WeakMap<Log, Map<string, Stall>>()
   /** By sink, a message that says for how long the sink has delivered nothing from a stream without its lane. */
   messages: ReadonlyMap<string, string> = new Map()
+
+  /** Returns the report of a sink as stalled if one of its lanes doesn't run. */
+  readonly noted = <A extends SinkReport>(report: A): A => {
+    const message = this.messages.get(report.name)
+    return message === undefined ? report : { ...report, condition: "stalled", message }
+  }
 
   /** Checks forever. `isServed` reports whether the sink's lane runs or the config has no such sink. */
   looking(owned: Streams, isServed: (log: Log, sink: string) => boolean): Effect.Effect<never> {
@@ -70,6 +78,33 @@ class UnservedLanes {
 /** How late a pause may end. */
 const endPausesEvery = Duration.seconds(1)
 
+/** An alert of a sink. Times are epoch milliseconds. */
+export interface AlertReport extends Omit<AlertState, "webhook" | "newest" | "recent"> {
+  readonly sink: string
+  readonly key: string
+  /** When the next reminder is due, if one is. */
+  readonly remindsAt?: EpochMillis
+}
+
+/** Returns the alerts of a sink's lanes. */
+const reportsOf = ({ name, alert }: LaneSpec["config"], lanes: ReadonlyArray<Lane>): ReadonlyArray<AlertReport> =>
+  lanes.flatMap(({ alerts }) =>
+    alerts.map(([key, { webhook: _, newest: __, recent: ___, ...state }]): AlertReport => {
+      const reminds = state.status === "firing" && alert?.repeat !== undefined
+      return {
+        ...{ sink: name, key, ...state },
+        ...(reminds && { remindsAt: state.sentAt + Duration.toMillis(alert.repeat) }),
+      }
+    }),
+  )
+
+/** Asks something of an alert. Returns false if none of the lanes has it. */
+const askOf = (lanes: ReadonlyArray<Lane>, alert: number, request: Request): Effect.Effect<boolean, JournalError> =>
+  Effect.map(
+    Effect.forEach(lanes, (lane) => lane.ask(alert, request)),
+    (answers) => answers.includes(true),
+  )
+
 /** The sinks and limits with which the lanes start. */
 interface LanesOptions {
   /** One for each sink, without the quarantine. */
@@ -99,6 +134,10 @@ export class Lanes extends Context.Service<
      * delivered as usual. Returns false if the lane doesn't exist.
      */
     resume(name: string): Effect.Effect<boolean, JournalError>
+    /** The alerts of the lanes that this relay runs. */
+    alerts(): ReadonlyArray<AlertReport>
+    /** Asks something of an alert of a sink. Returns false if this relay runs no lane with it. */
+    ask(sink: string, alert: number, request: Request): Effect.Effect<boolean, JournalError>
     /** Moves the backlog and the dead letters of an orphaned lane to another. Returns the number of events. */
     move(from: string, to: string): Effect.Effect<number, JournalError | LaneInUse>
     /** Abandons the backlog of an orphaned lane and deletes the lane. Returns the number of events. */
@@ -188,11 +227,6 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
 
   yield* Effect.forkScoped(rounds("ending pauses", oneChange.withPermit(endPauses), endPausesEvery))
 
-  const withUnserved = <A extends SinkReport>(report: A): A => {
-    const message = unserved.messages.get(report.name)
-    return message === undefined ? report : { ...report, condition: "stalled", message }
-  }
-
   return Lanes.of({
     status: Effect.gen(function* () {
       const infos = yield* Effect.forEach(
@@ -201,16 +235,18 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
         { concurrency: "unbounded" },
       )
       return laneTotals(infos).map(
-        (info): LaneStatus => withUnserved(statusOf(info, streams.of(info.name), orphans.oldestAt(info.name))),
+        (info): LaneStatus => unserved.noted(statusOf(info, streams.of(info.name), orphans.oldestAt(info.name))),
       )
     }),
     busy: () =>
-      [...streams.busy().union(unserved.messages)].map((name) => withUnserved(reportOf(name, streams.of(name)))),
+      [...streams.busy().union(unserved.messages)].map((name) => unserved.noted(reportOf(name, streams.of(name)))),
     // The quarantine's lane delivers nothing, so its attempts don't count.
     counted: () => [...streams.counted()].filter(([name]) => name !== quarantine).map(([, { outcomes }]) => outcomes),
     pause: (name, until) => oneChange.withPermit(setPaused(name, until ?? true)),
     mute: (name, until, ending) => oneChange.withPermit(mute(name, until, ending)),
     resume: (name) => oneChange.withPermit(resume(name)),
+    alerts: () => current.flatMap(({ config }) => reportsOf(config, streams.of(config.name))),
+    ask: (sink, alert, request) => askOf(streams.of(sink), alert, request),
     move: (from, to) => oneChange.withPermit(orphans.move(from, to)),
     drop: (name) => oneChange.withPermit(orphans.drop(name)),
     whileStopped: (names, work) =>

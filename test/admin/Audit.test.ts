@@ -50,6 +50,8 @@ const requests: Readonly<
   "relay.acknowledge": { path: "/journal/acknowledge", record: { what: "journal acknowledge", on: "" } },
   "lanes.pause": { path: "/lanes/lake/pause", record: { what: "lanes pause", on: "lake" } },
   "lanes.resume": { path: "/lanes/lake/resume", record: { what: "lanes resume", on: "lake" } },
+  "alerts.acknowledge": { path: "/alerts/chat/7/acknowledge", record: { what: "alerts ack", on: "chat 7" } },
+  "alerts.resolve": { path: "/alerts/chat/7/resolve", record: { what: "alerts resolve", on: "chat 7" } },
   "lanes.move": {
     path: "/lanes/old/move",
     body: { to: "lake" },
@@ -92,7 +94,10 @@ const requests: Readonly<
 }
 
 const opened = Effect.fnUntraced(function* (setup: Setup = {}) {
-  const admin = yield* start({ admin: { tokens }, ...setup })
+  const times = { first: 1_000, last: 1_000, sentAt: 1_000 }
+  const facts = { key: "k", status: "firing", type: "", account: "", count: 1, messages: 1 } as const
+  const alerts = [{ sink: "chat", id: 7, ...facts, ...times }]
+  const admin = yield* start({ admin: { tokens }, alerts, ...setup })
   const send = (path: string, payload: unknown, headers: Record<string, string> = bearer("ada")) =>
     admin.ask(`/api/v1${path}`, {
       method: "POST",
@@ -262,7 +267,7 @@ describe("a token", () => {
   for (const { name, path } of changing) {
     it.live(`with the role read is refused ${name}, with its name and the role that is needed`, function* () {
       const { ask, told, records } = yield* opened()
-      const url = path.replace(/:\w+/, "lake")
+      const url = path.replace(/:\w+/, "lake").replace(":id", "7")
       const response = yield* ask(url, { method: "POST", headers: bearer("the-screen") })
       expect(response.status).toBe(403)
       expect(yield* json(response)).toEqual({
@@ -275,7 +280,12 @@ describe("a token", () => {
       const found = (yield* records()).records
       if (notRecorded.includes(name)) return expect(found).toEqual([])
       expect(found).toMatchObject([
-        { who: "screen", result: "refused", on: url === path ? "" : "lake", note: expect.stringContaining("role") },
+        {
+          who: "screen",
+          result: "refused",
+          on: url === path ? "" : path.includes(":id") && path.includes(":sink") ? "lake 7" : "lake",
+          note: expect.stringContaining("role"),
+        },
       ])
     })
   }

@@ -25,6 +25,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
     Layer.mock(Lanes, {
       status: Effect.sync(() => [...lanes]),
       busy: () => [],
+      alerts: () => [],
       counted: () => lanes.map(({ attempts }) => attempts),
     }),
   )

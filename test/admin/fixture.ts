@@ -5,7 +5,7 @@ import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { handler } from "../../src/admin/Server.ts"
 import type { RelayConfig } from "../../src/config/Config.ts"
 import type { LaneStatus } from "../../src/delivery/LaneStatus.ts"
-import { Lanes } from "../../src/delivery/Lanes.ts"
+import { type AlertReport, Lanes } from "../../src/delivery/Lanes.ts"
 import { LaneInUse } from "../../src/delivery/OrphanedLanes.ts"
 import type * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
@@ -61,6 +61,7 @@ export interface Setup {
   readonly config?: Partial<RelayConfig>
   readonly admin?: Partial<RelayConfig["admin"]>
   readonly lanes?: ReadonlyArray<LaneStatus>
+  readonly alerts?: ReadonlyArray<AlertReport>
   /** Over what the journal says of itself. */
   readonly status?: Partial<JournalStatus>
   /** Over the journal's audit log. */
@@ -99,6 +100,12 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       pause: (name, until) =>
         Effect.as(tell(`pause ${name}${until === undefined ? "" : ` until ${until}`}`), exists(name)),
       mute: (name, until, ending) => Effect.as(tell(`mute ${name} until ${until} then ${ending}`), exists(name)),
+      alerts: () => setup.alerts ?? [],
+      ask: (sink, id, request) =>
+        Effect.as(
+          tell(`${request} ${sink} ${id}`),
+          setup.alerts?.some((one) => one.sink === sink && one.id === id) === true,
+        ),
       resume: (name) => Effect.as(tell(`resume ${name}`), exists(name)),
       move: (from, to) => Effect.tap(orphan(from), () => tell(`move ${from} ${to}`)),
       drop: (name) => Effect.tap(orphan(name), () => tell(`drop ${name}`)),

@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Exit, Layer, Scope } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
+import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { AlertNote, Entry } from "../../src/event/Entry.ts"
 import { Archive } from "../../src/journal/Archive.ts"
 import { allSent, type Reason, type Sink, SinkError } from "../../src/sinks/Sink.ts"
@@ -137,6 +138,33 @@ describe("a sink with `alert`", () => {
       yield* pass("1 second")
       expect([chat.sent.at(-1), quiet.sent.at(-1)]).toEqual(["5: trigger of 1", "5: trigger of 1"])
     }).pipe(Effect.provide(relay([alerting(chat.sink, { resolveAfter }), other])))
+  })
+
+  it.effect("sends no reminder of an acknowledged alert, and ends one for an operator", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      yield* fails(1)
+      yield* fails(1, "acct_2")
+      yield* pass("1 second")
+      expect(yield* lanes.ask("chat", 1, "acknowledgement")).toBe(true)
+      expect(yield* lanes.ask("chat", 2, "resolution")).toBe(true)
+      expect([yield* lanes.ask("chat", 3, "resolution"), yield* lanes.ask("lake", 1, "resolution")]).toEqual([
+        false,
+        false,
+      ])
+      yield* pass("1 second")
+      expect(chat.sent).toEqual(["1: trigger of 1", "2: trigger of 1", "4: resolve of 1"])
+      expect(lanes.alerts()).toMatchObject([
+        { sink: "chat", id: 1, key: "acct_1", status: "acknowledged", count: 1, messages: 1 },
+        { sink: "chat", id: 2, key: "acct_2", status: "resolved", count: 1, messages: 2 },
+      ])
+      yield* pass("25 minutes")
+      yield* recovers()
+      yield* pass("1 second")
+      expect(chat.sent.slice(3)).toEqual(["5: resolve of 1"])
+      expect(yield* ends(3, 4)).toEqual(["counted in 1", "delivered"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.minutes(10) })])))
   })
 
   it.effect("keeps the messages of an alert in order while the sink is down, and reminds of none", () => {

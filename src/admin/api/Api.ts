@@ -60,8 +60,45 @@ class LaneGroup extends HttpApiGroup.make("lanes").add(
   }),
 ) {}
 
+/** An alert of a sink with `alert`. Times are epoch milliseconds. */
+export const AlertReport = Schema.Struct({
+  sink: Schema.String,
+  /** The sequence of its first failure. Events that it counts have it as `alert`. */
+  id: Schema.Int,
+  key: Schema.String,
+  status: Schema.Literals(["pending", "firing", "acknowledged", "resolved"]),
+  type: Schema.String,
+  account: Schema.String,
+  /** The number of its failures, and when the first and the newest were received. */
+  count: Schema.Int,
+  first: EpochMillis,
+  last: EpochMillis,
+  /** The number of messages, and when the last was decided. */
+  messages: Schema.Int,
+  sentAt: EpochMillis,
+  /** When the next reminder is due. */
+  remindsAt: optional(EpochMillis),
+})
+export type AlertReport = typeof AlertReport.Type
+
+const alertParams = { sink: Schema.String, id: Schema.FiniteFromString.check(Schema.isInt()) }
+
+/** The alerts of the lanes that this relay runs. */
+class AlertGroup extends HttpApiGroup.make("alerts").add(
+  HttpApiEndpoint.get("list", "/alerts", { success: Schema.Array(AlertReport) }),
+  /** Stops its reminders. */
+  HttpApiEndpoint.post("acknowledge", "/alerts/:sink/:id/acknowledge", {
+    params: alertParams,
+    error: [NotFound, Unavailable],
+  }),
+  HttpApiEndpoint.post("resolve", "/alerts/:sink/:id/resolve", {
+    params: alertParams,
+    error: [NotFound, Unavailable],
+  }),
+) {}
+
 export class Api extends HttpApi.make("relay-admin")
-  .add(RelayGroup, LaneGroup, DeadLetterGroup, EventGroup, ReplayGroup, RouteGroup)
+  .add(RelayGroup, LaneGroup, AlertGroup, DeadLetterGroup, EventGroup, ReplayGroup, RouteGroup)
   .prefix("/api/v1")
   .middleware(Authorization)
   .middleware(SchemaErrors)

@@ -65,6 +65,11 @@ export const refusedOr = (error: JournalError) =>
 export const noLane = (name: string) =>
   new NotFound({ message: `there is no lane ${name}; \`relay lanes list\` shows them` })
 
+export const noAlert = (sink: string, id: number) =>
+  new NotFound({
+    message: `this relay has no alert ${id} of a sink ${sink}; \`relay alerts list\` shows its alerts. With several relays, ask the relay that delivers the sink`,
+  })
+
 /** A lane without a sink sends nothing, so it can't be paused. */
 export const sinkRemoved = (name: string) =>
   new NotFound({

@@ -25,6 +25,7 @@ import { Api } from "./Api.ts"
 import {
   BadRequest,
   Invalid,
+  noAlert,
   noLane,
   noSink,
   noWebhook,
@@ -212,6 +213,22 @@ const laneHandlers = HttpApiBuilder.group(
   }),
 )
 
+const alertHandlers = HttpApiBuilder.group(
+  Api,
+  "alerts",
+  Effect.fn(function* (handlers) {
+    const lanes = yield* Lanes
+    const asked = Effect.fnUntraced(function* (sink: string, id: number, request: Parameters<typeof lanes.ask>[2]) {
+      if (!(yield* Effect.mapError(lanes.ask(sink, id, request), unavailable))) return yield* noAlert(sink, id)
+    })
+    return handlers.handleAll({
+      list: () => Effect.sync(lanes.alerts),
+      acknowledge: ({ params: { sink, id } }) => asked(sink, id, "acknowledgement"),
+      resolve: ({ params: { sink, id } }) => asked(sink, id, "resolution"),
+    })
+  }),
+)
+
 /** Maximum copies of an event that are shown. */
 const maxCopies = 20
 /** Maximum operations that are searched for pauses. */
@@ -349,7 +366,15 @@ const served = Effect.map(RelayInfo, ({ version }) =>
 )
 
 export const layer = Layer.unwrap(served).pipe(
-  Layer.provide([relayHandlers, laneHandlers, deadLetterHandlers, eventHandlers, replayHandlers, routeHandlers]),
+  Layer.provide([
+    relayHandlers,
+    laneHandlers,
+    alertHandlers,
+    deadLetterHandlers,
+    eventHandlers,
+    replayHandlers,
+    routeHandlers,
+  ]),
   Layer.provide(Replays.layer),
   Layer.provide(RelayStatus.layer),
   Layer.provide(History.layer),

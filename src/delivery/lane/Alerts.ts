@@ -31,7 +31,7 @@ import type { OpenedLane } from "../../journal/Journal.ts"
 export type AlertPolicy = NonNullable<LaneConfig["alert"]>
 
 export interface AlertState {
-  readonly status: "pending" | "firing" | "resolved"
+  readonly status: "pending" | "firing" | "acknowledged" | "resolved"
   /** The sequence of its first failure. */
   readonly id: number
   /** The type, the account and the webhook of its failures, for messages that no event causes. */
@@ -50,14 +50,18 @@ export interface AlertState {
   readonly sentAt: EpochMillis
 }
 
-/** The lane's own entries about an alert: a reminder, or the end after a time without failures. */
-export type Due = "reminder" | "expiry"
+/** What an own entry is about: a reminder, the end after a time without failures, or an operator's request. */
+const ownKinds = ["reminder", "expiry", "acknowledgement", "resolution"] as const
+type OwnKind = (typeof ownKinds)[number]
+/** What an operator asks of an alert: no more reminders, or its end. */
+export type Request = "acknowledgement" | "resolution"
+type Due = Exclude<OwnKind, Request>
 
 /** An event, as its alert sees it. `alert` and `message` identify the alert and its message of an own entry. */
 export type Signal = { readonly sequence: number; readonly at: EpochMillis } & (
   | { readonly is: "failure"; readonly type: string; readonly account: string; readonly webhook: string }
   | { readonly is: "recovery" }
-  | { readonly is: Due; readonly alert: number; readonly message: number }
+  | { readonly is: OwnKind; readonly alert: number; readonly message: number }
 )
 
 /** The state after an event. `sends` says whether the event is a message; if not, the alert with this id counts it. */
@@ -84,19 +88,28 @@ export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState |
       // Its failure may have been sent before the sink had a policy.
       if (state === undefined) return { state, sends: true, alert: sequence }
       if (state.status === "pending") return { ...counted, state: undefined }
-      return state.status === "firing" ? { ...counted, state: resolvedAt(state, at), sends: true } : counted
+      return isOpen(state) ? { ...counted, state: resolvedAt(state, at), sends: true } : counted
     case "reminder": {
       const isDue = state?.status === "firing" && state.id === signal.alert && state.messages === signal.message
       if (!isDue) return { ...counted, alert: signal.alert }
       return { state: { ...state, messages: state.messages + 1, sentAt: at }, sends: true, alert: state.id }
     }
     case "expiry": {
-      const isDue = state?.status === "firing" && state.id === signal.alert
+      const isDue = state !== undefined && isOpen(state) && state.id === signal.alert
       if (!isDue || at < state.last + Duration.toMillis(policy.resolveAfter)) return { ...counted, alert: signal.alert }
       return { state: resolvedAt(state, at), sends: resolves, alert: state.id }
     }
+    case "acknowledgement":
+      if (state?.status !== "firing" || state.id !== signal.alert) return { ...counted, alert: signal.alert }
+      return { ...counted, state: { ...state, status: "acknowledged" } }
+    case "resolution":
+      if (state === undefined || state.id !== signal.alert) return { ...counted, alert: signal.alert }
+      return { state: resolvedAt(state, at), sends: resolves && isOpen(state), alert: state.id }
   }
 }
+
+/** Reports whether the alert was sent and is not over. */
+const isOpen = ({ status }: AlertState): boolean => status === "firing" || status === "acknowledged"
 
 const resolvedAt = (state: AlertState, at: EpochMillis): AlertState => ({
   ...{ ...state, status: "resolved", sentAt: at, messages: state.messages + 1 },
@@ -107,7 +120,7 @@ const failed = (
   before: AlertState | undefined,
   { sequence, at, type, account, webhook }: Extract<Signal, { readonly is: "failure" }>,
 ): Next => {
-  if (before?.status === "firing") {
+  if (before !== undefined && isOpen(before)) {
     const state = { ...before, count: before.count + 1, last: Math.max(before.last, at), newest: sequence }
     return { state, sends: false, alert: state.id }
   }
@@ -137,8 +150,11 @@ export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis):
     case "resolved":
       return now >= state.sentAt + keptFor ? "forgotten" : undefined
     case "firing":
+    case "acknowledged":
       if (now >= state.last + Duration.toMillis(policy.resolveAfter)) return "expiry"
-      return policy.repeat !== undefined && now >= state.sentAt + Duration.toMillis(policy.repeat)
+      return state.status === "firing" &&
+        policy.repeat !== undefined &&
+        now >= state.sentAt + Duration.toMillis(policy.repeat)
         ? "reminder"
         : undefined
   }
@@ -147,16 +163,16 @@ export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis):
 /** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
 export const ownType = "relay.alert"
 
-const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry)_(\d+)$/
+const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry|acknowledgement|resolution)_(\d+)$/
 
-/** Returns the alert that an own entry is about, and what is due. */
+/** Returns the alert that an own entry is about, and what it says of it. */
 const ownOf = ({
   type,
   id,
-}: Event): { readonly is: Due; readonly alert: number; readonly message: number } | undefined => {
-  const [, , alert, is, message] = (type === ownType && ownId.exec(id)) || []
-  if (is !== "reminder" && is !== "expiry") return undefined
-  return { is, alert: Number(alert), message: Number(message) }
+}: Event): { readonly is: OwnKind; readonly alert: number; readonly message: number } | undefined => {
+  const [, , alert, kind, message] = (type === ownType && ownId.exec(id)) || []
+  const is = ownKinds.find((one) => one === kind)
+  return is && { is, alert: Number(alert), message: Number(message) }
 }
 
 const utf8 = new TextEncoder()
@@ -168,7 +184,7 @@ const utf8 = new TextEncoder()
 export const ownEvent = (
   lane: string,
   { id, type, account, messages, sentAt }: AlertState,
-  what: Due,
+  what: OwnKind,
   now: EpochMillis,
   newest: Event | undefined,
 ): Event => {
@@ -230,6 +246,16 @@ export class Alerts {
     })
   }
 
+  /** All alerts with their keys. */
+  all(): Iterable<readonly [key: string, state: AlertState]> {
+    return this.#states
+  }
+
+  /** Returns the state of an alert by its id. */
+  get(id: number): AlertState | undefined {
+    return this.#states.get(this.#keys.get(id) ?? "")
+  }
+
   forget(key: string): void {
     this.#put(key, undefined)
   }
@@ -243,7 +269,7 @@ export class Alerts {
     const known = state !== undefined && state.id <= entry.sequence ? state : undefined
     const { count = 1, first = event.receivedAt, last = event.receivedAt } = known ?? {}
     const action = signal.is === "reminder" ? "reminder" : signal.is === "failure" ? "trigger" : "resolve"
-    const isOwn = signal.is === "reminder" || signal.is === "expiry"
+    const isOwn = signal.is !== "failure" && signal.is !== "recovery"
     const about = isOwn && known !== undefined ? { ...known, accountId: known.account } : event
     const alert: AlertNote = { key, action, count, first, last }
     return {

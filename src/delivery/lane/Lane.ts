@@ -28,7 +28,7 @@ import { repeating } from "../../event/Rounds.ts"
 import type { JournalError, LaneInfo, Log, Mute, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
-import { Alerts, ownEvent } from "./Alerts.ts"
+import { type AlertState, Alerts, ownEvent, type Request } from "./Alerts.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
 import { type AttemptStats, type Batch, type Fork, InFlight } from "./InFlight.ts"
@@ -341,6 +341,30 @@ export class Lane {
     return Effect.raceAllFirst([pump, this.#follow, this.#time.run, this.#attendAlerts])
   }
 
+  /** The alerts with their keys; empty without a policy. */
+  get alerts(): ReadonlyArray<readonly [key: string, state: AlertState]> {
+    return [...(this.#parts.alerts?.all() ?? [])]
+  }
+
+  /** Appends an operator's request about an alert. Returns false if the lane has no such alert. */
+  readonly ask = Effect.fnUntraced(function* (this: Lane, id: number, request: Request) {
+    const state = this.#parts.alerts?.get(id)
+    if (state === undefined) return false
+    yield* this.#appendOwn(state, request)
+    return true
+  })
+
+  readonly #appendOwn = Effect.fnUntraced(function* (
+    this: Lane,
+    state: AlertState,
+    what: Parameters<typeof ownEvent>[2],
+  ) {
+    const { log, clock, events, config } = this.#parts
+    const [newest] = yield* log.read(state.newest - 1, 1)
+    const event = newest?.sequence === state.newest ? newest.event : undefined
+    yield* events.append(ownEvent(config.name, state, what, clock.wall(), event))
+  })
+
   /** Appends the reminders of alerts and their ends by time, once they are due. */
   get #attendAlerts(): Effect.Effect<never> {
     const { alerts, log, clock, wallClock, events, config } = this.#parts
@@ -357,9 +381,7 @@ export class Lane {
           this.progress.alert({ key, state: undefined })
           events.active()
         } else {
-          const [newest] = yield* log.read(state.newest - 1, 1)
-          const event = newest?.sequence === state.newest ? newest.event : undefined
-          yield* events.append(ownEvent(config.name, state, what, clock.wall(), event))
+          yield* this.#appendOwn(state, what)
         }
       }
     })

@@ -30,6 +30,8 @@ const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | und
       status: Effect.succeed(statuses),
       busy: () => [],
       counted: () => [],
+      alerts: () => [],
+      ask: none,
       pause: none,
       mute: none,
       resume: none,

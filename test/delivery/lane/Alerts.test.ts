@@ -36,13 +36,19 @@ const failure = (sequence: number, at: number): Signal => ({
   ...{ type: "connected_account.refresh_failed", account: "acct_1", webhook: "scheduling" },
 })
 const recovery = (at: number): Signal => ({ is: "recovery", sequence: 9, at: at * minute })
-const own = (is: "reminder" | "expiry", at: number, alert: number, message: number): Signal => ({
+const own = (
+  is: "reminder" | "expiry" | "acknowledgement" | "resolution",
+  at: number,
+  alert: number,
+  message: number,
+): Signal => ({
   ...{ is, sequence: 9, at: at * minute, alert, message },
 })
 
 const pending = after(0, 1)
 const firing = after(0, 1, 2)
 const reminded = next(policy, true, firing, own("reminder", 242, 1, 1)).state
+const acknowledged = next(policy, true, firing, own("acknowledgement", 3, 1, 1)).state
 const resolved = next(policy, true, firing, recovery(5)).state
 
 type Row = readonly [state: AlertState | undefined, signal: Signal, expected: string]
@@ -66,6 +72,31 @@ const transitions: Readonly<Record<string, Row>> = {
   "a reminder after the recovery is counted": [resolved, own("reminder", 242, 1, 1), "counted in 1, resolved, 3"],
   "a reminder of an earlier alert is counted there": [firing, own("reminder", 242, 77, 1), "counted in 77, firing, 3"],
   "a reminder of an alert that is gone is counted": [undefined, own("reminder", 242, 1, 1), "counted in 1, none"],
+  "an acknowledgement is counted": [firing, own("acknowledgement", 3, 1, 1), "counted in 1, acknowledged, 3"],
+  "an acknowledgement of a pending alert changes nothing": [
+    pending,
+    own("acknowledgement", 3, 1, 0),
+    "counted in 1, pending, 2",
+  ],
+  "failures of an acknowledged alert are counted": [acknowledged, failure(8, 4), "counted in 1, acknowledged, 4"],
+  "a reminder of an acknowledged alert is counted": [
+    acknowledged,
+    own("reminder", 242, 1, 1),
+    "counted in 1, acknowledged, 3",
+  ],
+  "a recovery of an acknowledged alert is a message": [acknowledged, recovery(5), "message of 1, resolved, 3"],
+  "no failure for `resolveAfter` ends an acknowledged alert": [
+    acknowledged,
+    own("expiry", 24 * 60 + 2, 1, 1),
+    "message of 1, resolved, 3",
+  ],
+  "an operator's end of a firing alert is a message": [firing, own("resolution", 3, 1, 1), "message of 1, resolved, 3"],
+  "an operator's end of a pending alert is counted": [pending, own("resolution", 3, 1, 0), "counted in 1, resolved, 2"],
+  "an operator's end of an earlier alert is counted there": [
+    firing,
+    own("resolution", 3, 77, 1),
+    "counted in 77, firing, 3",
+  ],
   "no failure for `resolveAfter` ends the alert": [
     firing,
     own("expiry", 24 * 60 + 2, 1, 1),
@@ -98,7 +129,8 @@ describe("an alert", () => {
     const at = (state: AlertState | undefined, minutes: number) => state && dueAt(policy, state, minutes * minute)
     expect([at(pending, 11), at(pending, 11 + keptFor / minute)]).toEqual([undefined, "forgotten"])
     expect([at(firing, 241), at(firing, 242), at(reminded, 243)]).toEqual([undefined, "reminder", undefined])
-    expect(at(firing, 24 * 60 + 2)).toBe("expiry")
+    expect([at(firing, 24 * 60 + 2), at(acknowledged, 24 * 60 + 2)]).toEqual(["expiry", "expiry"])
+    expect(at(acknowledged, 242)).toBeUndefined()
     expect([at(resolved, 5), at(resolved, 5 + keptFor / minute)]).toEqual([undefined, "forgotten"])
     const { repeat: _, ...unrepeated } = policy
     expect(dueAt(unrepeated, firing, 300 * minute)).toBeUndefined()

@@ -15,7 +15,7 @@ import { Clock, Effect, Latch, Random, Result, type Scope, SubscriptionRef } fro
 import * as Monotonic from "../../../event/Monotonic.ts"
 import type { EpochMillis } from "../../../event/Quantities.ts"
 import { repeating } from "../../../event/Rounds.ts"
-import { type Introduction, takeoverAfter } from "../../FleetStatus.ts"
+import { type Introduction, type LaneCounts, type StreamReport, takeoverAfter } from "../../FleetStatus.ts"
 import type { Log, Streams } from "../../Journal.ts"
 import { Turn } from "../../JournalContext.ts"
 import { isNotFenced, type JournalError, unavailable } from "../../JournalError.ts"
@@ -26,11 +26,29 @@ import { refusing } from "../connection/DatabaseError.ts"
 import { OwnedStream } from "../lanes/OwnedStream.ts"
 import { passedBy, settle } from "../lanes/Settling.ts"
 import { load } from "../lanes/StreamLoading.ts"
-import { isOwned, type Owner, type Sign } from "../lanes/StreamState.ts"
+import { isOwned, type Owner, type Sign, type StreamState } from "../lanes/StreamState.ts"
 import { type KnownRow, type KnownRows, type OwnStream, placed } from "../tables/KnownRows.ts"
 import { claimName, claimStream, Handover, putName, type Taken, takeStream } from "./Claims.ts"
 import * as Membership from "./Membership.ts"
-import { nobody, reportOf } from "./SelfReport.ts"
+
+/** The description of a relay that has not described itself yet. */
+const nobody: Introduction = { version: "", configHash: "", sinks: {}, address: "", lanes: [] }
+
+/** Returns the counts of a stream, without idle lanes. */
+export const countsOf = ({ backlogs, letters, accepted, kept, bytes }: StreamState): StreamReport => {
+  const lettered = [...letters.last.keys()].flatMap((lane) => backlogs.get(lane) ?? [])
+  const lanes = [...new Set([...backlogs.holding(), ...lettered])].map(({ lane, size, retrying }) => [
+    lane,
+    { backlog: size, retrying: retrying.size, deadLetters: letters.last.get(lane)?.letters ?? 0 } satisfies LaneCounts,
+  ])
+  return { lanes: Object.fromEntries(lanes), accepted, kept, bytes }
+}
+
+/** Returns the report that a heartbeat carries to the others. */
+const reportOf = (streams: ReadonlyArray<StreamState>, { lanes }: Introduction): Membership.Report => ({
+  streams: Object.fromEntries(streams.map((stream) => [stream.id, countsOf(stream)])),
+  lanes,
+})
 
 /** Maximum milliseconds for leaving, so that a database that doesn't answer can't delay the exit. */
 const leaveWithin = 3_000

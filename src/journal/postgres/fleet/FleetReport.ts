@@ -14,9 +14,8 @@ import {
 import type { LaneInfo } from "../../LaneInfo.ts"
 import { sharedStream } from "../../Sequences.ts"
 import { OwnedStream } from "../lanes/OwnedStream.ts"
-import type { Fleet } from "./Fleet.ts"
+import { countsOf, type Fleet } from "./Fleet.ts"
 import type { MemberRow } from "./Membership.ts"
-import { countsOf } from "./SelfReport.ts"
 
 type Figures = Omit<StreamReport, "lanes">
 

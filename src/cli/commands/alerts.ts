@@ -1,0 +1,62 @@
+/** `relay alerts …`: the alerts of sinks with `alert`, and commands to acknowledge and resolve them. */
+import { Effect } from "effect"
+import { Argument, Command } from "effect/cli"
+import type { AlertReport } from "../../admin/api/Api.ts"
+import { ask } from "../support/adminClient.ts"
+import { Json } from "../support/flags.ts"
+import { headedTable, instant, print, printDone, printJson, width } from "../support/output.ts"
+
+const order = ["firing", "acknowledged", "pending", "resolved"]
+
+const row = ({ sink, id, status, type, account, count, first, last, messages, remindsAt }: AlertReport) => [
+  ...[sink, String(id), status, String(count), instant(first), instant(last), String(messages)],
+  ...[remindsAt === undefined ? "-" : instant(remindsAt), type || "-", account || "-"],
+]
+
+const list = Command.make(
+  "list",
+  {},
+  Effect.fn(function* () {
+    const alerts = yield* ask((client) => client.alerts.list())
+    if (yield* Json) return yield* printJson(alerts)
+    const sorted = alerts.toSorted((a, b) => order.indexOf(a.status) - order.indexOf(b.status) || b.last - a.last)
+    const titles = ["SINK", "ID", "STATE", "FAILURES", "SINCE", "NEWEST", "MESSAGES", "REMINDER", "TYPE", "ACCOUNT"]
+    yield* print(
+      alerts.length === 0
+        ? 'there are no alerts: a sink has them if its config has "alert"'
+        : headedTable(yield* width, [titles, ...sorted.map(row)]),
+    )
+  }),
+).pipe(Command.withDescription("List the alerts, firing ones first"))
+
+const named = {
+  sink: Argument.String("sink").pipe(Argument.withDescription("The sink that the alert was sent to")),
+  id: Argument.Int("id").pipe(Argument.withDescription("The alert's id in the list")),
+}
+
+const ack = Command.make(
+  "ack",
+  named,
+  Effect.fn(function* ({ sink, id }) {
+    yield* ask((client) => client.alerts.acknowledge({ params: { sink, id } }))
+    yield* printDone({ sink, alert: id }, `${sink}: no more reminders of alert ${id}`)
+  }),
+).pipe(Command.withDescription("Stop the reminders of an alert; its recovery is still sent"))
+
+const resolve = Command.make(
+  "resolve",
+  named,
+  Effect.fn(function* ({ sink, id }) {
+    yield* ask((client) => client.alerts.resolve({ params: { sink, id } }))
+    yield* printDone({ sink, alert: id }, `${sink}: alert ${id} is over; its next failure begins another`)
+  }),
+).pipe(Command.withDescription("End an alert; a sink with `resolve` sends that"))
+
+export const alerts = Command.make("alerts").pipe(
+  Command.withSubcommands([list, ack, resolve]),
+  Command.withExamples([
+    { command: "relay alerts list", description: "What fires, since when, how often, and the next reminder" },
+    { command: "relay alerts ack oncall 4711", description: "It is being worked on" },
+    { command: "relay alerts resolve oncall 4711", description: "It is over, and no recovery will come" },
+  ]),
+)
