@@ -50,7 +50,8 @@ export const makeMoto = async (port?: number): Promise<Moto> => {
           "-p",
           String(listens),
         ],
-        { stdio: ["pipe", "ignore", "pipe"] },
+        // Otherwise the first label of any host name is a bucket.
+        { stdio: ["pipe", "ignore", "pipe"], env: { ...process.env, S3_IGNORE_SUBDOMAIN_BUCKETNAME: "true" } },
       )
       shell = own
       own.stderr.on("data", (chunk) => {

@@ -321,6 +321,8 @@ const requests = Effect.fnUntraced(function* (config: S3Config, place: AwsErrors
   let kept: AwsClient.Credentials | undefined
   /** Milliseconds that the clock of the service is ahead. */
   let ahead = 0
+  /** The name of the service may lead to another server now, while the one that fails lives on. */
+  let mayHaveMoved = false
   const now = (): number => clock.currentTimeMillisUnsafe() + ahead
 
   const expiresWithin = (millis: number): boolean =>
@@ -377,15 +379,17 @@ const requests = Effect.fnUntraced(function* (config: S3Config, place: AwsErrors
       const url = `${origin}${path}${query === "" ? "" : `?${query}`}`
       const body = method === "PUT" ? { body: bytes as Uint8Array<ArrayBuffer> } : {}
       const more = { "user-agent": HttpTransport.userAgent, "accept-encoding": "identity" }
-      return exchange(url, { method, headers: { ...more, ...signed }, ...body })
+      // A kept connection would lead to the same server again.
+      return exchange(url, { method, headers: { ...more, ...signed }, ...body, keepalive: !mayHaveMoved })
     })
 
   /** Returns the answer. Asks again if only the clock was wrong. */
   const answerTo = (request: Request, mayRepeat = true): Effect.Effect<Answer, SinkError> =>
     Effect.flatMap(ask(request), (answer) => {
-      const isMoved = compare(answer)
+      const hasChanged = compare(answer)
+      mayHaveMoved = answer.status >= 500 || answer.status === 404
       if (answer.status !== 200 && AwsErrors.isOfCredentials(failureOf(answer))) kept = undefined
-      return isMoved && mayRepeat && answer.status === 403 ? answerTo(request, false) : Effect.succeed(answer)
+      return hasChanged && mayRepeat && answer.status === 403 ? answerTo(request, false) : Effect.succeed(answer)
     })
   return answerTo
 })
