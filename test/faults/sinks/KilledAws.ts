@@ -1,4 +1,4 @@
-/** SQS and EventBridge, killed and frozen: an endpoint of the campaign's own, which keeps what it has on disk. */
+/** SQS, EventBridge and S3, killed and frozen: an endpoint of the campaign's own, which keeps what it has on disk. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -73,5 +73,19 @@ export const eventBridgeKilled: Line = {
       eventBusArn: "arn:aws:events:eu-west-1:123456789012:event-bus/events",
       endpoint,
       credentials,
+    })),
+}
+
+export const s3Killed: Line = {
+  name: "s3-killed",
+  fault: "an S3 endpoint and the relay are killed in turn under load; it freezes",
+  run: (options) =>
+    toEndpoint(options, (endpoint) => ({
+      type: "s3",
+      bucket: "events",
+      region: "us-east-1",
+      endpoint,
+      credentials,
+      batch: { linger: "200 millis" },
     })),
 }

@@ -2,7 +2,7 @@
 import type { Line } from "../Line.ts"
 import { brokerAway, receiverAway } from "./Away.ts"
 import { mailServerKilled } from "./Killed.ts"
-import { eventBridgeKilled, sqsKilled } from "./KilledAws.ts"
+import { eventBridgeKilled, s3Killed, sqsKilled } from "./KilledAws.ts"
 import { natsKilled } from "./KilledNats.ts"
 import { rabbitMqKilled } from "./KilledRabbitMq.ts"
 import { mutants } from "./Mutants.ts"
@@ -16,6 +16,7 @@ export const lines: ReadonlyArray<Line> = [
   mailServerKilled,
   sqsKilled,
   eventBridgeKilled,
+  s3Killed,
   natsKilled,
   rabbitMqKilled,
   roomLine,

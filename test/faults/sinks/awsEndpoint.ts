@@ -1,9 +1,10 @@
 /**
- * `bun awsEndpoint.ts PORT FILE`: an SQS and EventBridge endpoint that appends the
+ * `bun awsEndpoint.ts PORT FILE`: an SQS, EventBridge and S3 endpoint that appends the
  * bodies it is sent to a file before it answers, so that a kill loses none that it
  * has answered for. moto keeps all in memory: killed, it would have lost them.
  */
 import { appendFileSync } from "node:fs"
+import { gunzipSync } from "node:zlib"
 
 interface Sent {
   readonly Id?: string
@@ -17,6 +18,11 @@ Bun.serve({
   hostname: "127.0.0.1",
   port: Number(port),
   fetch: async (request) => {
+    if (request.method === "PUT") {
+      appendFileSync(file, gunzipSync(await request.bytes()))
+      await Bun.sleep(2)
+      return new Response(null, { headers: { etag: '"e"' } })
+    }
     const action = String(request.headers.get("x-amz-target")).replace(/^.*\./, "")
     if (action === "DescribeEventBus") return Response.json({ Name: "events" })
     const { Entries = [] } = (await request.json()) as { readonly Entries?: ReadonlyArray<Sent> }
