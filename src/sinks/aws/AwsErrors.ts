@@ -305,6 +305,9 @@ export const sinkErrorOf = (error: AwsError, place: Place): SinkError => {
   if (isMessages(code, service) && /^Invalid parameter: TopicArn/.test(detail)) {
     return misconfigured(`${at}: SNS refuses the topic's name: correct "topicArn" or "region" (${code})`)
   }
+  if (transport === "no HTTP" || transport === "no HTTP/1.1") {
+    return misconfigured(`${at}: what answers there does not speak HTTP/1.1: correct "${service.endpointKey}"`)
+  }
   if (HttpTransport.passing[transport] === undefined) {
     return misconfigured(
       `${at}: no TLS with it (${transport}): check "${service.endpointKey}" and the clock; NODE_EXTRA_CA_CERTS names authorities of one's own`,

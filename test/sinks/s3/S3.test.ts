@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "bun:test"
+import { createServer } from "node:net"
 import { gunzipSync } from "node:zlib"
 import { HTTP } from "cloudevents"
 import { Effect, Schema } from "effect"
@@ -10,6 +11,7 @@ import type { Failures, Reason } from "../../../src/sinks/Sink.ts"
 import { addressOf, S3, S3Config } from "../../../src/sinks/s3/S3.ts"
 import { it } from "../../lib/effect.ts"
 import { linesOf, type Stored } from "../../parts/Buckets.ts"
+import { listening } from "../receiver.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 import { type Asked, error, errorXml, type Fate, listed, s3Server } from "./s3Server.ts"
 import { credentials, openS3, required } from "./s3Sink.ts"
@@ -387,6 +389,14 @@ describe("an answer to a PUT", () => {
       expect(reason?.message).not.toContain("canary")
     })
   }
+})
+
+it.live("an answer that is no HTTP is not taken for one of TLS", function* () {
+  const server = yield* listening(createServer((socket) => socket.end("220 smtp.example.com ESMTP\r\n")))
+  const sink = yield* openS3(() => ({ endpoint: server.url }))
+  const reason = yield* reasonOf(sink.send([entry(1)]))
+  expect(reason?._tag).toBe("SinkMisconfigured")
+  expect(reason?.message).toMatch(/does not speak HTTP\/1\.1: correct "endpoint"$/)
 })
 
 describe("a check of a bucket", () => {
