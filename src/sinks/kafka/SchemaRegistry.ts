@@ -3,7 +3,7 @@
  * the schema's id, and then the value, as JSON or in Avro's binary encoding.
  *
  * **Guarantee.** An id is requested once for each subject, and kept until the sink
- * closes. While the registry is unavailable, values with a known id are still sent,
+ * closes or has 10,000 subjects. While the registry is unavailable, values with a known id are still sent,
  * and others wait. If the registry refuses a schema for a constant subject, the sink
  * waits for a person. If the subject is made from the event, only that event is
  * retried. A value that doesn't fit its schema is never sent.
@@ -44,7 +44,7 @@ interface Credentials {
   readonly oauth?: unknown
 }
 
-/** Reports a second credential. */
+/** Reports a credential beside another one. */
 const credentialProblem = ({ username, headers, oauth }: Credentials): Schema.FilterIssue | undefined => {
   const header = Object.keys(headers).find((name) => name.toLowerCase() === "authorization")
   if (oauth !== undefined && username !== undefined) {
@@ -305,10 +305,10 @@ interface Answer {
   readonly text: string
 }
 
-/** Longer than a leader's election in a registry takes, and below `delivery.timeout`. */
+/** Below `delivery.timeout`, so that a registry that hangs counts as unavailable. */
 const timeout = "5 seconds"
 
-/** The registry's own code, which is more exact than the status, or the status. */
+/** The registry's own code if the answer has one, or else the status. */
 const codeOf = ({ response, text }: Answer): number => {
   const code: unknown = isJson(text) ? Reflect.get(Object(JSON.parse(text)), "error_code") : undefined
   return typeof code === "number" && code > 0 ? code : response.status
@@ -439,7 +439,7 @@ const makeRequests = Effect.fnUntraced(function* ({ registry, autoRegister }: Sc
   return { name, request, refusalOf, noRegistry }
 })
 
-/** At this number of subjects their ids are forgotten. */
+/** With more subjects all ids are forgotten, and requested again. */
 const maxSubjects = 10_000
 /** Requests to the registry at a time. */
 const concurrency = 8
@@ -470,7 +470,7 @@ const makeSubjects = Effect.fnUntraced(function* ({ schema }: Named, isTemplated
     encoders.set(subject.type, encode)
     return encode
   })
-  // Registries before JSON Schema refuse the key, and Avro is the default.
+  // Registries that know only Avro refuse the key.
   const bodyOf = (subject: Subject) => ({ schema: textOf(subject), ...(type === "json" && { schemaType: "JSON" }) })
   const at = ({ name }: Subject): string => `/subjects/${Template.escapeUrl(name)}`
 

@@ -76,6 +76,10 @@ sinkTypeContract({
     topic: "events",
     sasl: { mechanism: "PLAIN", username: "relay", password: canary },
     tls: { certificate: "cert.pem", key: canary },
+    schema: {
+      type: "json",
+      registry: { url: "https://registry.example.com", headers: { authorization: `Bearer ${canary}` } },
+    },
   },
 })
 
