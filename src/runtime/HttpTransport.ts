@@ -280,15 +280,19 @@ const drainTimeout = 1_000
  * The body as far as it was read: some services put the verdict there and not into the status. `response.body` is
  * touched last, because the stream costs as much as four headers.
  */
-export const drain = async (response: Response, abort: AbortController): Promise<ReadonlyArray<Uint8Array>> => {
+export const drain = async (
+  response: Response,
+  abort: AbortController,
+  limit = maxResponse,
+): Promise<ReadonlyArray<Uint8Array>> => {
   if (response.status === 204) return []
   const length = response.headers.get("content-length")
   if (length === "0") return []
   const chunks: Array<Uint8Array> = []
   const timer = setTimeout(() => abort.abort(), drainTimeout)
   try {
-    if (length !== null && Number(length) <= maxResponse) chunks.push(new Uint8Array(await response.arrayBuffer()))
-    else if (response.body !== null && !(await endsWithin(response.body, maxResponse, chunks))) abort.abort()
+    if (length !== null && Number(length) <= limit) chunks.push(new Uint8Array(await response.arrayBuffer()))
+    else if (response.body !== null && !(await endsWithin(response.body, limit, chunks))) abort.abort()
   } catch {
     // Either side ended it early, but the status is known.
   } finally {

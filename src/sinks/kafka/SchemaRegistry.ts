@@ -308,6 +308,9 @@ interface Answer {
 /** Below `delivery.timeout`, so that a registry that hangs counts as unavailable. */
 const timeout = "5 seconds"
 
+/** Bytes of an answer. It may repeat the schema. */
+const maxAnswer = 4 * 1024 * 1024
+
 /** The registry's own code if the answer has one, or else the status. */
 const codeOf = ({ response, text }: Answer): number => {
   const code: unknown = isJson(text) ? Reflect.get(Object(JSON.parse(text)), "error_code") : undefined
@@ -316,6 +319,12 @@ const codeOf = ({ response, text }: Answer): number => {
 
 const fieldOf = ({ text }: Answer, name: string): unknown =>
   isJson(text) ? Reflect.get(Object(JSON.parse(text)), name) : undefined
+
+/** The id of a schema, or `undefined` if the answer has none that fits the frame. */
+const idIn = (answer: Answer): number | undefined => {
+  const id = fieldOf(answer, "id")
+  return typeof id === "number" && Number.isInteger(id) && id >= 0 && id < 2 ** 31 ? id : undefined
+}
 
 const isFound = ({ response }: Answer): boolean => response.status >= 200 && response.status < 300
 
@@ -382,7 +391,8 @@ const makeRequests = Effect.fnUntraced(function* ({ registry, autoRegister }: Sc
           ...(body !== undefined && { body }),
           signal: abort.signal,
         })
-        return { response, text: Buffer.concat(await HttpTransport.drain(response, abort)).toString("utf8") }
+        const read = await HttpTransport.drain(response, abort, maxAnswer)
+        return { response, text: Buffer.concat(read).toString("utf8") }
       },
       catch: (error) => new SinkError({ reason: HttpAnswer.reasonOfFailure(error, asked) }),
     })
@@ -421,6 +431,9 @@ const makeRequests = Effect.fnUntraced(function* ({ registry, autoRegister }: Sc
     if (status === 408 || status >= 500) return unavailable(`${said(answer)}${because}`)
     if (status === 401) {
       return misconfigured(`${said(answer)}: correct the credentials of "schema.registry"`)
+    }
+    if (isFound(answer) && !isJson(text) && /json/.test(response.headers.get("content-type") ?? "")) {
+      return unavailable(`${name} can't be reached: its answer broke off`)
     }
     if (isFound(answer) || aboutSubject(codeOf(answer), autoRegister) !== undefined) return undefined
     return misconfigured(`${said(answer)}: check "schema.registry.url"; the API begins with /subjects below it`)
@@ -480,8 +493,7 @@ const makeSubjects = Effect.fnUntraced(function* ({ schema }: Named, isTemplated
     const found = yield* request(at(subject), body)
     const answer = autoRegister && isUnknown(found) ? yield* request(`${at(subject)}/versions`, body) : found
     if (!isFound(answer)) return yield* refusalOf(answer, subject.name)
-    const id = fieldOf(answer, "id")
-    return Number.isInteger(id) ? Number(id) : yield* noRegistry(answer)
+    return idIn(answer) ?? (yield* noRegistry(answer))
   })
 
   /** Looks a schema up. If it is missing, asks whether it could be registered. */
@@ -491,7 +503,7 @@ const makeSubjects = Effect.fnUntraced(function* ({ schema }: Named, isTemplated
     const found = yield* request(at(subject), body)
     if (!autoRegister || !isUnknown(found)) {
       if (!isFound(found)) return yield* refusalOf(found, subject.name)
-      return Number.isInteger(fieldOf(found, "id")) ? undefined : yield* noRegistry(found)
+      return idIn(found) === undefined ? yield* noRegistry(found) : undefined
     }
     const answer = yield* request(`/compatibility${at(subject)}/versions/latest`, body)
     if (isUnknown(answer)) return

@@ -248,7 +248,15 @@ const answers: ReadonlyArray<
   ["a limit", [429, { error_code: 429 }, { "retry-after": "7" }], "SinkThrottled", "SinkThrottled", /answered 429/],
   ["another path", [404, "<html>"], "SinkMisconfigured", "SinkMisconfigured", /check "schema.registry.url"/],
   ["a media type that it refuses", [415, ""], "SinkMisconfigured", "SinkMisconfigured", /check "schema.registry.url"/],
-  ["an answer without an id", [200, "ok"], "SinkMisconfigured", "SinkMisconfigured", /without a schema's id/],
+  ["an answer that breaks off", [200, '{"id":'], "SinkUnavailable", "SinkUnavailable", /its answer broke off/],
+  ["an id of more than four bytes", [200, { id: 2 ** 31 }], "SinkMisconfigured", "SinkMisconfigured", /a schema's id/],
+  [
+    "a web page",
+    [200, "<html>", { "content-type": "text/html" }],
+    "SinkMisconfigured",
+    "SinkMisconfigured",
+    /without a schema's id/,
+  ],
   ["a redirect", [302, "", { location: "/login" }], "SinkMisconfigured", "SinkMisconfigured", /answered 302/],
 ]
 
@@ -305,6 +313,13 @@ describe("the registry's answer", () => {
 })
 
 describe("a request", () => {
+  it.live("reads an answer that repeats a large schema", function* () {
+    const registry = yield* answering([200, { schema: "s".repeat(500_000), id: 258 }])
+    const schemas = yield* opened({ type: "json", registry: { url: registry.url } })
+    yield* schemas.prepare([one])
+    expect(shown(schemas.frame(one, one.event.body))).toBeInstanceOf(Buffer)
+  })
+
   it.live("escapes the subject in its path", function* () {
     const registry = yield* answering(found)
     for (const subject of ["acme/events value", ".."]) {
