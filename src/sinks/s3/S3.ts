@@ -401,7 +401,8 @@ const atOnce = 8
 
 const make = Effect.fnUntraced(function* (config: S3Config): Effect.fn.Return<Sink, SinkError, Scope.Scope> {
   const { bucket, endpoint = "", profile = "", batch, compression } = config
-  const place: AwsErrors.Place = { service, name: bucket, endpoint, profile }
+  const name = `${bucket}${HttpTransport.ofTheWay(addressOf(config).origin)}`
+  const place: AwsErrors.Place = { service, name, endpoint, profile }
   const answerTo = yield* requests(config, place)
   const encode = encoder(config)
 

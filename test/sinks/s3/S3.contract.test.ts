@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { type Receiver, sinkContract, type Wrong } from "../../contract/sinkContract.ts"
 import { canary } from "../../contract/sinkEntries.ts"
 import { sinkTypeContract } from "../../contract/sinkTypeContract.ts"
+import { freePort } from "../../lib/port.ts"
 import { type Bucket, linesIn, makeBucket, s3rverKey } from "../../parts/Buckets.ts"
 import { openS3, required, withMoto, withS3rver } from "./s3Sink.ts"
 
@@ -23,9 +24,9 @@ const receiver = (make: () => Promise<Bucket>, config: () => Record<string, unkn
 
 const wrong = (endpoint: () => Record<string, unknown> & { readonly endpoint: string }): Record<string, Wrong> => ({
   "an endpoint where nothing is": [
-    openS3(() => ({ endpoint: "http://127.0.0.1:1" })),
+    Effect.flatMap(Effect.promise(freePort), (port) => openS3(() => ({ endpoint: `http://127.0.0.1:${port}` }))),
     "SinkUnavailable",
-    ["bucket events", "http://127.0.0.1:1", /can't be reached/, /refused/],
+    ["bucket events", "http://127.0.0.1:", /can't be reached/, /refused/],
   ],
   "a bucket that is not there": [
     openS3(() => ({ ...endpoint(), bucket: "nowhere" })),
