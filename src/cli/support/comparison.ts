@@ -9,6 +9,7 @@ import { Duration, Equal, Predicate, Redacted, Result } from "effect"
 import { render } from "../../admin/api/EventReport.ts"
 import type { LaneConfig, Webhook } from "../../config/Config.ts"
 import type { Loaded } from "../../config/load/Load.ts"
+import { Alerts, ownType } from "../../delivery/lane/Alerts.ts"
 import { ownWebhook } from "../../delivery/RelayEvents.ts"
 import type { Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
@@ -52,8 +53,9 @@ type Decoded = ReturnType<typeof Envelope.decode>
 
 const refusedFor = (why: string): Fate => ({ sinks: [refused], why })
 
-/** An own event about a sink isn't sent to that sink. */
+/** An own event about a sink isn't sent to that sink. An entry of an alert goes to its sink whatever the routes say. */
 const ofOwn = ({ router }: Side, type: string, decoded: Decoded): Fate => {
+  if (type === ownType) return { sinks: [] }
   const about = Result.isSuccess(decoded) ? decoded.success.data.object.sink : undefined
   return { sinks: router.routeType(ownWebhook, type).filter((sink) => sink !== about) }
 }
@@ -71,7 +73,9 @@ const fateOf = (side: Side, { problem: _, altered: __, ...event }: Event, decode
 // The payload of an event at a sink, and its differences by JSON Pointer.
 
 /** The settings of a sink that shape its payloads. */
-const shapeOf = ({ type, config, enrich, order, key, digest }: LaneConfig) => [type, config, enrich, order, key, digest]
+const shapeOf = ({ type, config, enrich, order, key, digest, alert }: LaneConfig) => [
+  ...[type, config, enrich, order, key, digest, alert],
+]
 
 interface Value {
   readonly pointer: string
@@ -176,9 +180,12 @@ class AlertCount {
   readonly #keyOf: (entry: Entry) => string
   /** The open digest of each key. */
   readonly #open = new Map<string, { readonly until: EpochMillis; events: number }>()
+  /** The alerts of a sink with `alert`. Their reminders don't count, because they follow no event. */
+  readonly #alerts: Alerts | undefined
 
   constructor(lane: LaneConfig) {
     this.#digest = lane.digest
+    this.#alerts = lane.alert && new Alerts(lane.alert, lane.resolves === true, [])
     this.#keyOf = orderKey(lane)
   }
 
@@ -194,13 +201,14 @@ class AlertCount {
     this.#hours.set(hour, (this.#hours.get(hour) ?? 0) + 1)
   }
 
-  /** Reports whether the event joins an open digest. Otherwise it opens one, if the sink has digests. */
+  /** Reports whether an alert counts the event, or it joins an open digest. Otherwise it opens one, if the sink has digests. */
   #joins(entry: Entry, at: EpochMillis): boolean {
-    if (this.#digest === undefined) return false
+    if (this.#digest === undefined && this.#alerts === undefined) return false
     const key = Result.getOrElse(
       attempt(() => this.#keyOf(entry)),
       () => "",
     )
+    if (this.#digest === undefined) return key !== "" && this.#alerts?.joins(entry, key) === true
     const open = this.#open.get(key)
     if (open !== undefined && at < open.until && open.events < this.#digest.maxEvents) {
       open.events += 1

@@ -236,6 +236,14 @@ export class Alerts {
     return decided
   }
 
+  /** Reports whether an alert counts the event, after the time before it. For events that were received earlier. */
+  joins(entry: Entry, key: string): boolean {
+    const state = this.#states.get(key)
+    const due = state && dueAt(this.#policy, state, entry.event.receivedAt)
+    if (due === "expiry" || due === "forgotten") this.forget(key)
+    return !this.take(entry, key).sends
+  }
+
   /** Returns the alerts for which something is due. */
   due(
     now: EpochMillis,

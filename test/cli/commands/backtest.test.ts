@@ -147,6 +147,17 @@ describe("backtest", () => {
     expect(chat.after.most).toBeLessThanOrEqual(2)
   })
 
+  test("counts the messages of alerts, and not the events that they count", async () => {
+    const file = changed(({ sinks }) => {
+      Object.assign(sinks.chat ?? {}, { alert: { by: ["webhook"], resolveAfter: "365 days" } })
+    })
+    const { report } = await reported(file, "--allow", "chat")
+    const chat = report.alerts.find(({ sink }: { sink: string }) => sink === "chat")
+    expect(chat.after.mean).toBeGreaterThan(0)
+    expect(chat.after.mean).toBeLessThan(chat.before.mean)
+    expect(chat.after.most).toBe(1)
+  })
+
   test("counts quarantined events, with the reason", async () => {
     const file = changed(({ webhooks }) => {
       Object.assign(webhooks.partners ?? {}, { unknownTypes: "quarantine" })
