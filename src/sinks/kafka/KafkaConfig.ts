@@ -1,5 +1,5 @@
 /** The config of a Kafka sink. */
-import { Duration, Effect, Schema } from "effect"
+import { Duration, Effect, Redacted, Schema } from "effect"
 import * as Address from "../../config/Address.ts"
 import type { Doubt } from "../../config/schema/ConfiguredTypes.ts"
 import { batch, body, bodyProblem, countOr, eventPatterns, flag, oneOf, textOrShape } from "../../config/schema/Keys.ts"
@@ -146,8 +146,25 @@ export const objectKey = 'name the object: "key": "{{/data/object/id}}"'
 /** Whether all events of an account have the same key. */
 export const isKeyedByAccount = ({ key }: Pick<KafkaConfig, "key">): boolean => key === MessageKeys.usualKey
 
-/** Addresses of ZooKeeper, passwords without TLS, and compaction by account. */
-export const doubts = ({ brokers, sasl, tls, key, createTopics }: KafkaConfig): ReadonlyArray<Doubt> => {
+/** Credentials of a schema registry without TLS. */
+const registryDoubts = ({ registry }: NonNullable<KafkaConfig["schema"]>): ReadonlyArray<Doubt> => {
+  const { url, password, oauth, headers } = registry
+  const { protocol, hostname } = new URL(Redacted.value(url))
+  const isRemote = !Address.isLoopback({ host: hostname.replace(/^\[|\]$/g, "") })
+  const hasCredential = password !== undefined || oauth !== undefined || Object.keys(headers).length > 0
+  return protocol === "http:" && isRemote && hasCredential
+    ? [
+        {
+          path: ["schema", "registry", "url"],
+          message: "http:// sends the registry's credentials readable over the network",
+          hint: 'begin the URL with "https://"',
+        },
+      ]
+    : []
+}
+
+/** Addresses of ZooKeeper, credentials without TLS, and compaction by account. */
+export const doubts = ({ brokers, sasl, tls, key, createTopics, schema }: KafkaConfig): ReadonlyArray<Doubt> => {
   const isRemote = brokers.some((broker) => !Address.isLoopback(Address.parse(broker) ?? { host: "" }))
   const unprotected =
     sasl && { PLAIN: "password", OAUTHBEARER: "token", AWS_MSK_IAM: "token" }[sasl.mechanism as string]
@@ -169,5 +186,6 @@ export const doubts = ({ brokers, sasl, tls, key, createTopics }: KafkaConfig): 
           },
         ]
       : []),
+    ...(schema === undefined ? [] : registryDoubts(schema)),
   ]
 }

@@ -90,6 +90,9 @@ export const services: Theme = {
     "Kafka: a registry with two credentials": kafka(
       `${brokers}, "topic": "events", "schema": { "type": "json", "registry": { "url": "http://127.0.0.1:8081", "username": "relay", "password": "${canary}", "headers": { "authorization": §"Bearer ${canary}" } } }`,
     ),
+    "Kafka: a registry's password without TLS": kafka(
+      `${brokers}, "topic": "events", "schema": { "type": "json", "registry": { "url": §"http://registry.example.com", "username": "relay", "password": "${canary}" } }`,
+    ),
     "Kafka: topics to be made, by true": kafka(`${brokers}, "topic": "events", "createTopics": §true`),
     "SNS: a topic by its name": sns('"topicArn": §"events"'),
     "SNS: a queue's ARN": sns('"topicArn": §"arn:aws:sqs:eu-west-1:123456789012:events"'),
