@@ -1,6 +1,7 @@
 /**
  * Buckets of a test's own, and the objects in them: in moto by plain HTTP, and in
- * s3rver by the files that it keeps. Neither verifies a signature.
+ * s3rver by the files that it keeps. Neither verifies signatures, unless moto is told
+ * to (`S3Rights.test.ts`).
  */
 import { createHash } from "node:crypto"
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
