@@ -198,6 +198,30 @@ describe("a lane that a bug ends", () => {
     })
   }
 
+  // It asks while it reads, then when it starts attempts, and then when it is behind the log and starts more.
+  for (const time of [1, 3, 13, 14]) {
+    it.effect(`restarts with all its events if asking for its concurrency fails, at time ${time}`, () => {
+      const sink = scripted(() => "pass")
+      const log = logging()
+      const { config } = spec("sink", sink.sink)
+      let asked = 0
+      const poisoned: LaneConfig = {
+        ...config,
+        get concurrency(): number {
+          asked += 1
+          if (asked === time) throw new TypeError("no such thing")
+          return config.concurrency
+        },
+      }
+      return Effect.gen(function* () {
+        yield* append(2_000, ["sink"])
+        yield* pass("1 minute")
+        expect(log.errors.join()).toContain("no such thing")
+        expect(sorted([...new Set(sink.delivered)])).toEqual(range(1, 2_000))
+      }).pipe(Effect.provide(relay([{ ...spec("sink", sink.sink), config: poisoned }])), Effect.provide(log.layer))
+    })
+  }
+
   it.effect("waits longer each time, and does not stop the others", () => {
     const sink = scripted(() => "pass")
     const other = scripted(() => "pass")

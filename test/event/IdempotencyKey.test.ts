@@ -22,6 +22,14 @@ describe("an idempotency key", () => {
     expect(keyOf("evt_1", { altered: true, replayed: true })).toMatch(/^evt_1:altered:[0-9a-f]{32}:replay:7$/)
   })
 
+  test("is the id as it is with up to 200 characters, and its hash beyond that", () => {
+    for (const first of ["x", "!"]) {
+      const longest = first.padEnd(200, "x")
+      expect(keyOf(longest)).toBe(longest)
+      expect(keyOf(`${longest}x`)).toMatch(/^id:[0-9a-f]{64}$/)
+    }
+  })
+
   test("does not change with the place in the log, unless it is a replay", () => {
     for (const [id, altered] of [
       ["evt_1", false],

@@ -119,10 +119,11 @@ test("a field that the webhook names is masked at any depth, whatever its value"
 })
 
 test("a body that is nested too deep to be written is masked from some depth on", () => {
-  const text = JSON.stringify(envelope({ list: "LIST" })).replace(
-    '"LIST"',
-    `${"[".repeat(100_000)}7${"]".repeat(100_000)}`,
-  )
-  const shown = maskedBody({ body: new TextEncoder().encode(text) })
-  expect(new TextDecoder().decode(shown)).toMatch(/"list":\[{98,101}"\*\*\*"\]{98,101}/)
+  const shown = (opening: string, closing: string): string => {
+    const nested = `${opening.repeat(100_000)}7${closing.repeat(100_000)}`
+    const text = JSON.stringify(envelope({ list: "LIST" })).replace('"LIST"', nested)
+    return new TextDecoder().decode(maskedBody({ body: new TextEncoder().encode(text) }))
+  }
+  expect(shown("[", "]")).toMatch(/"list":\[{98,101}"\*\*\*"\]{98,101}/)
+  expect(shown('{"a":', "}")).toMatch(/"list":(\{"a":){98,101}"\*\*\*"\}{98,101}/)
 })

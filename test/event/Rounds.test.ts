@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
-import { repeating, rounds } from "../../src/event/Rounds.ts"
+import { inSlices, repeating, rounds } from "../../src/event/Rounds.ts"
 import { it } from "../lib/effect.ts"
 
 describe("work that is repeated", () => {
@@ -43,4 +43,24 @@ describe("work that is repeated", () => {
       expect(round).toBe(3)
     },
   )
+})
+
+describe("long work in slices", () => {
+  it.live("gives its results in order, and lets other work run once a slice", function* () {
+    let turns = 0
+    let immediate = setImmediate(function turn() {
+      turns += 1
+      immediate = setImmediate(turn)
+    })
+    const results = yield* inSlices([..."abcdefghij"], 3, (letter, index) => ({ letter, index, turns }))
+    clearImmediate(immediate)
+    expect(results.map(({ letter, index }) => `${letter}${index}`).join(" ")).toBe("a0 b1 c2 d3 e4 f5 g6 h7 i8 j9")
+    const slices = Map.groupBy(results, (result) => result.turns)
+    expect([...slices.values()].map((slice) => slice.map(({ letter }) => letter).join(""))).toEqual([
+      "ab",
+      "cde",
+      "fgh",
+      "ij",
+    ])
+  })
 })

@@ -43,5 +43,10 @@ describe("samples", () => {
 
   test("are dated to the second, in UTC", () => {
     expect(timestamp(0)).toBe("1970-01-01T00:00:00Z")
+    expect(sample("appointment.created", now).data.object).toMatchObject({
+      created_at: "2026-11-21T02:04:05Z",
+      start_at: "2026-11-22T03:04:05Z",
+      end_at: "2026-11-22T04:04:05Z",
+    })
   })
 })

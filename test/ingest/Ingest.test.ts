@@ -597,6 +597,26 @@ describe("503 with Retry-After asks for a retry", () => {
     expect(counters.commits.counts.reduce((sum, count) => sum + count)).toBe(1)
   })
 
+  it.effect(
+    "when a later commit takes too long, too, although the one before it ended after its own time",
+    function* () {
+      const ends: Array<(exit: AppendExit) => void> = []
+      const { send } = yield* start({ append: () => new Promise((resolve) => ends.push(resolve)) })
+      const first = yield* Effect.forkChild(send(delivery(envelope())), { startImmediately: true })
+      while (ends.length < 1) yield* Effect.promise(() => Promise.resolve())
+      yield* TestClock.adjust("1 second")
+      const second = yield* Effect.forkChild(send(delivery(envelope())), { startImmediately: true })
+      while (ends.length < 2) yield* Effect.promise(() => Promise.resolve())
+      yield* TestClock.adjust("2 seconds")
+      expect((yield* Fiber.join(first)).status).toBe(503)
+      ends[0]?.(Exit.succeed("appended"))
+      yield* Effect.promise(() => Promise.resolve())
+      expect(second.pollUnsafe()).toBeUndefined()
+      yield* TestClock.adjust("1 second")
+      expect((yield* Fiber.join(second)).status).toBe(503)
+    },
+  )
+
   it.effect("a commit in time gives all that wait for it one answer, and its duration is counted once", function* () {
     let settle = (_: AppendExit) => {}
     const commit = new Promise<AppendExit>((resolve) => {

@@ -90,6 +90,17 @@ describe("refusals of the last hour", () => {
     expect(found?.details[0]).toMatchObject({ detail: "/hooks/schedulng", count: 100 })
   })
 
+  it.effect("lose the oldest of the details that came least often, if there are too many", function* () {
+    const { refuse, counted } = yield* start
+    refuse("/often", "", 2)
+    for (let n = 0; n < 10; n++) {
+      yield* TestClock.adjust("1 minute")
+      refuse(`/${n}`)
+    }
+    const details = counted().flatMap(({ details }) => details.map(({ detail }) => detail))
+    expect(details).toEqual(["/often", "/9", "/8", "/7", "/6", "/5", "/4", "/3", "/2", "/1"])
+  })
+
   it.effect("show a detail cut to 200 characters, without control characters", function* () {
     const { refuse, counted } = yield* start
     refuse(`/${"x".repeat(20_000)}`)

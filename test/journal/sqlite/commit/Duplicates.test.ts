@@ -44,6 +44,21 @@ describe("Duplicates", () => {
     }
   })
 
+  test("remember all when they grow by less than double, after the first have expired", () => {
+    const duplicates = new Duplicates({ count: 1_500, age: hour })
+    const add = (from: number, to: number, at: number) => {
+      for (let index = from; index < to; index++) {
+        offer(duplicates, `evt_${index}`, 1, at)
+        duplicates.commit()
+      }
+    }
+    add(0, 500, hour)
+    add(500, 1_900, 3 * hour)
+    const found = (index: number) => duplicates.find(event(`evt_${index}`, { receivedAt: 3 * hour }), 1)
+    for (let index = 0; index < 1_900; index++)
+      expect([index, found(index)]).toEqual([index, index < 500 ? "new" : "seen"])
+  })
+
   test("remember exactly the newest of their count", () => {
     const duplicates = new Duplicates({ count: 2_000, age: hour })
     for (let index = 0; index < 7_000; index++) {

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { Exit } from "effect"
 import type { JournalError, SettleExit } from "../../../../src/journal/Journal.ts"
 import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
@@ -6,6 +8,7 @@ import { classify } from "../../../../src/journal/sqlite/file/SqliteFailure.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
+import { temporaryDirectory } from "../../../lib/temporaryRoot.ts"
 import { event, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
@@ -166,5 +169,15 @@ describe("Engine", () => {
     expect([13, 778].map(tag)).toEqual(["JournalFull", "JournalFull"])
     expect([1034, 10, 522, 11, 26, 267].map(tag)).toEqual(Array.from({ length: 6 }, () => "JournalBroken"))
     expect([5, 6, 1].map(tag)).toEqual(Array.from({ length: 3 }, () => "JournalUnavailable"))
+  })
+
+  test("says that a disk is full only if SQLite did, when a write next to the journal succeeds", () => {
+    const message = (errcode: number) => {
+      const path = join(temporaryDirectory("classified-"), "journal.db")
+      writeFileSync(`${path}-mark`, "")
+      return classify(path, Object.assign(new Error("sqlite"), { errcode })).message
+    }
+    expect(message(8)).toContain("passes when it is tried again")
+    expect(message(13)).toContain("is full")
   })
 })

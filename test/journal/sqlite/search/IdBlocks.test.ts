@@ -153,3 +153,19 @@ test("a block is written once, when the next begins, and forgotten when all of i
   expect(written(db)).toEqual([parts, parts])
   expect(ids.find(1, { from: blockSize, to: 3 * blockSize }, "up", 9)).toEqual([blockSize + 1, 2 * blockSize])
 })
+
+test("a block finds all ids of its events, also if they have many more than one each", () => {
+  const ids = loaded(opened())
+  const hashes = (sequence: number) => [1, 2, 3].map((id) => hashOf(`${sequence} ${id}`))
+  for (let sequence = 0; sequence < blockSize; sequence++) ids.add(sequence, hashes(sequence))
+  const range = { from: 0, to: blockSize }
+  const found = () =>
+    [0, 1, blockSize / 2, blockSize - 1].flatMap((sequence) =>
+      hashes(sequence).map((hash) => ids.find(hash, range, "up", 99).includes(sequence)),
+    )
+  const all = Array.from({ length: 12 }, () => true)
+  expect(found()).toEqual(all)
+  // The block is written when the next begins.
+  ids.add(blockSize, [])
+  expect(found()).toEqual(all)
+})
