@@ -97,7 +97,10 @@ describe("names of lanes", () => {
       yield* appendAll(journal, ids, ["lake"])
       yield* journal.settle([settlement("lake", 2, { retry: [retrying(1)], deadLetter: [letter(2)] })])
     })
-    change(at.path, "DROP TABLE alert; DROP TABLE lane_name; ALTER TABLE lane DROP COLUMN mute; PRAGMA user_version = 1")
+    change(
+      at.path,
+      "DROP TABLE alert; DROP TABLE lane_name; ALTER TABLE lane DROP COLUMN mute; PRAGMA user_version = 1",
+    )
     yield* session(at, function* (journal) {
       expect(yield* summary(journal)).toEqual([["lake", many - 1, 1]])
       yield* journal.openLane("river", { renamedFrom: "lake" })
