@@ -82,7 +82,10 @@ export interface LaneConfig extends Omit<typeof Lane.Type, "concurrency" | "dige
   /** Events of one key within the window are sent as one message. */
   readonly digest?: Omit<NonNullable<(typeof Lane.Type)["digest"]>, "by">
   /** The policy of the alerts that the events of one key are. */
-  readonly alert?: Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by">
+  readonly alert?: Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by" | "inhibitedBy"> & {
+    /** `key` is the template of the fields that the silenced failures have in common with their cause. */
+    readonly inhibitedBy?: { readonly match: ReadonlyArray<string>; readonly key: string }
+  }
   /** Whether the sink also receives the recoveries of failures that are routed to it. */
   readonly resolves?: boolean
   /** The type's own config, decoded by its schema: what `SinkType.open` takes. */

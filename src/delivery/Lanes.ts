@@ -79,7 +79,7 @@ class UnservedLanes {
 const endPausesEvery = Duration.seconds(1)
 
 /** An alert of a sink. Times are epoch milliseconds. */
-export interface AlertReport extends Omit<AlertState, "webhook" | "newest" | "recent"> {
+export interface AlertReport extends Omit<AlertState, "webhook" | "newest" | "recent" | "group"> {
   readonly sink: string
   readonly key: string
   /** When the next reminder is due, if one is. */
@@ -89,7 +89,7 @@ export interface AlertReport extends Omit<AlertState, "webhook" | "newest" | "re
 /** Returns the alerts of a sink's lanes. */
 const reportsOf = ({ name, alert }: LaneSpec["config"], lanes: ReadonlyArray<Lane>): ReadonlyArray<AlertReport> =>
   lanes.flatMap(({ alerts }) =>
-    alerts.map(([key, { webhook: _, newest: __, recent: ___, ...state }]): AlertReport => {
+    alerts.map(([key, { webhook: _, newest: __, recent: ___, group: ____, ...state }]): AlertReport => {
       const reminds = state.status === "firing" && alert?.repeat !== undefined
       return {
         ...{ sink: name, key, ...state },

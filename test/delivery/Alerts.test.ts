@@ -167,6 +167,24 @@ describe("a sink with `alert`", () => {
     }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.minutes(10) })])))
   })
 
+  it.effect("counts the failures that a firing alert of their account silences, also after a restart", () => {
+    const chat = messages()
+    const inhibitedBy = { match: [failure], key: "{{account_id}}" }
+    const one = {
+      ...alerting(chat.sink, { inhibitedBy }),
+      key: ({ event }: Entry) => `${event.accountId} ${event.type}`,
+    }
+    const meetingFails = append(2, ["chat"], undefined, () => "appointment.meeting.create_failed")
+    const run = <A, E, R>(body: Effect.Effect<A, E, R>) =>
+      Effect.scoped(Effect.flatMap(Layer.build(lanesOf([one])), (lanes) => Effect.provide(body, lanes)))
+    return Effect.gen(function* () {
+      yield* run(Effect.andThen(fails(1), pass("1 second")))
+      yield* run(Effect.andThen(meetingFails, pass("1 second")))
+      expect(chat.sent).toEqual(["1: trigger of 1"])
+      expect(yield* ends(2, 3)).toEqual(["counted in 1", "counted in 1"])
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
   it.effect("keeps the messages of an alert in order while the sink is down, and reminds of none", () => {
     let isDown = true
     const chat = messages(() => (isDown ? away : "pass"))

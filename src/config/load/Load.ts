@@ -268,7 +268,7 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
   if (lane.value === undefined || merged.value === undefined)
     return { findings: value.delivery === undefined ? [] : merged.findings }
   const effective = { ...lane.value, delivery: merged.value }
-  const { digest: _, ...common } = effective
+  const { digest: _, alert: __, ...common } = effective
   const grouped = groupingOf(type, types.sinkTypes, config.value, {
     lane: effective,
     given: new Set(Object.keys(value)),

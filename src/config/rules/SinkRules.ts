@@ -339,11 +339,18 @@ const alertRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
   )
   const either =
     digest === undefined ? [] : [errorAtKey([...path, "digest"], "a sink has a digest or alerts", eitherHint)]
-  const fields = (alert.by ?? []).flatMap((name, index) => {
-    const problem = Template.fieldProblem(name)
-    return problem === undefined ? [] : error([...path, "alert", "by", index], problem)
-  })
-  return [...own, ...either, ...fields]
+  const fields = (names: ReadonlyArray<string>, ...at: ReadonlyArray<string>) =>
+    names.flatMap((name, index) => {
+      const problem = Template.fieldProblem(name)
+      return problem === undefined ? [] : error([...path, "alert", ...at, index], problem)
+    })
+  const { match = [], by = [] } = alert.inhibitedBy ?? {}
+  const wild = match.flatMap((type, index) =>
+    /^[\w.-]+$/.test(type)
+      ? []
+      : error([...path, "alert", "inhibitedBy", "match", index], "this is not an event type", "write it in full"),
+  )
+  return [...own, ...either, ...fields(alert.by ?? [], "by"), ...wild, ...fields(by, "inhibitedBy", "by")]
 }
 
 const eitherHint = 'remove one, or add a second sink with the same target: one with "alert", and one with "digest"'
@@ -394,7 +401,9 @@ export const groupingOf = (
     return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
   }
   if (alert !== undefined) {
-    const { by, ...policy } = alert
+    const { by, inhibitedBy, ...rest } = alert
+    const cause = inhibitedBy && { match: inhibitedBy.match, key: placeholders(inhibitedBy.by) }
+    const policy = { ...rest, ...(cause !== undefined && { inhibitedBy: cause }) }
     const shared = by === undefined ? (messages?.recoveries?.key(config) ?? "{{account_id}}") : placeholders(by)
     const grouping: Grouping = { order: "key", key: shared, alert: policy, ...recovering }
     return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }

@@ -234,6 +234,22 @@ export const grouping = {
           description: "How often to send a reminder while the alert lasts; without it none is sent",
         }),
       ),
+      inhibitedBy: Schema.optionalKey(
+        Schema.Struct({
+          match: Schema.Array(Text)
+            .check(Schema.isMinLength(1, { message: "name the types of the failures that silence others" }))
+            .annotate({
+              description: "Event types, without wildcards, of the failures that silence others while they fire",
+              examples: [["connected_account.refresh_failed"]],
+            }),
+          by: Schema.Array(Text)
+            .check(Schema.isMinLength(1, { message: "name the fields that both failures have in common" }))
+            .annotate({ description: "Fields that both failures have in common", default: ["account_id"] })
+            .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["account_id"]))),
+        }).annotate({
+          description: "Failures that silence the others of this sink: these are counted in their alerts",
+        }),
+      ),
       resolveAfter: Units.duration.or("1 day", "An alert without a new failure for this time is over"),
     }).annotate({
       description: "Sends a message when an alert begins and when it is over, instead of one for each event",

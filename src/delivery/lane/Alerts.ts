@@ -20,12 +20,14 @@
  *      └──────────────── (none) ◀───── a day later ──── resolved ──▶ failure: a new alert
  * ```
  */
-import { Duration } from "effect"
+import { Duration, Result } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { AlertNote, Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
-import { failureEndedBy } from "../../event/EventType.ts"
+import { asFailure, failureEndedBy } from "../../event/EventType.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
+import { attempt } from "../../formats/Rendering.ts"
+import * as Template from "../../formats/Template.ts"
 import type { OpenedLane } from "../../journal/Journal.ts"
 
 export type AlertPolicy = NonNullable<LaneConfig["alert"]>
@@ -45,6 +47,9 @@ export interface AlertState {
   readonly newest: number
   /** While it is pending: when its failures within the time of `after` were received. */
   readonly recent: ReadonlyArray<EpochMillis>
+  /** If it may silence other failures: the fields that these have in common with it, and the number of them. */
+  readonly group?: string
+  readonly others?: number
   /** The number of messages while it fires, and when the last was decided. */
   readonly messages: number
   readonly sentAt: EpochMillis
@@ -200,10 +205,50 @@ export const ownEvent = (
   }
 }
 
+/** Finds the alert that silences a failure: a firing alert of the types in `inhibitedBy`, with the same fields. */
+class Causes {
+  readonly #types: ReadonlySet<string>
+  readonly #groupOf: (entry: Entry) => string
+  /** The keys of alerts by their groups. An event without the fields is in no group. */
+  readonly #keys = new Map<string, Set<string>>()
+
+  constructor({ match, key }: NonNullable<AlertPolicy["inhibitedBy"]>) {
+    this.#types = new Set(match)
+    const { render } = Template.compile(key, "key")
+    this.#groupOf = (entry) =>
+      Result.getOrElse(
+        attempt(() => render(entry)),
+        () => "",
+      )
+  }
+
+  /** Returns the state with the group of the failure that began it, if its type is a cause. */
+  grouped(state: AlertState, entry: Entry): AlertState {
+    if (!this.#types.has(state.type) || state.group !== undefined) return state
+    const group = this.#groupOf(entry)
+    return group === "" ? state : { ...state, group }
+  }
+
+  /** Returns the keys of the alerts that may silence an event. */
+  of(entry: Entry): Iterable<string> {
+    const isCause = this.#types.has(asFailure(entry.event).type)
+    return isCause ? [] : (this.#keys.get(this.#groupOf(entry)) ?? [])
+  }
+
+  /** Notes the new state of an alert, or its end. */
+  note(key: string, before: AlertState | undefined, state: AlertState | undefined): void {
+    if (before?.group !== undefined && before.group !== state?.group) this.#keys.get(before.group)?.delete(key)
+    if (state?.group === undefined) return
+    const keys = this.#keys.get(state.group) ?? new Set()
+    this.#keys.set(state.group, keys.add(key))
+  }
+}
+
 /** The alerts of a lane, by their keys. */
 export class Alerts {
   readonly #policy: AlertPolicy
   readonly #resolves: boolean
+  readonly #causes: Causes | undefined
   readonly #states = new Map<string, AlertState>()
   /** The keys by the ids of their alerts. */
   readonly #keys = new Map<number, string>()
@@ -211,6 +256,7 @@ export class Alerts {
   constructor(policy: AlertPolicy, resolves: boolean, stored: NonNullable<OpenedLane["alerts"]>) {
     this.#policy = policy
     this.#resolves = resolves
+    this.#causes = policy.inhibitedBy && new Causes(policy.inhibitedBy)
     for (const { key, state } of stored) this.#put(key, JSON.parse(state))
   }
 
@@ -224,16 +270,38 @@ export class Alerts {
     return own && (this.#keys.get(own.alert) ?? "")
   }
 
-  /** Decides on an event, which is in the alert of `key` from now on. */
-  take(entry: Entry, key: string): Next {
+  /** Decides on an event of a key. The result's `key` is that of the alert that the event is in from now on. */
+  take(entry: Entry, key: string): Next & { readonly key: string } {
     const before = this.#states.get(key)
     const signal = this.#signalOf(entry)
+    const cause = this.#causeOf(entry, signal, before)
+    if (cause !== undefined) {
+      const state = { ...cause.state, others: (cause.state.others ?? 0) + 1 }
+      this.#put(cause.key, state)
+      return { key: cause.key, state, sends: false, alert: state.id }
+    }
     if (before === undefined && signal.is === "failure" && this.size >= maxAlerts) {
-      return { state: undefined, sends: true, alert: entry.sequence }
+      return { key, state: undefined, sends: true, alert: entry.sequence }
     }
     const decided = next(this.#policy, this.#resolves, before, signal)
-    if (decided.state !== before) this.#put(key, decided.state)
-    return decided
+    const state = decided.state && (this.#causes?.grouped(decided.state, entry) ?? decided.state)
+    if (state !== before) this.#put(key, state)
+    return { ...decided, key, state }
+  }
+
+  /**
+   * Returns the alert that silences an event. An alert that was sent before its cause stays. A recovery of a failure
+   * that was silenced is silenced, too, also for a time after the end of the cause.
+   */
+  #causeOf(entry: Entry, { is }: Signal, before: AlertState | undefined) {
+    if (this.#causes === undefined || (before !== undefined && isOpen(before))) return undefined
+    if (is !== "failure" && (is !== "recovery" || before !== undefined)) return undefined
+    for (const key of this.#causes.of(entry)) {
+      const state = this.#states.get(key)
+      if (state === undefined) continue
+      if (is === "failure" ? isOpen(state) : (state.others ?? 0) > 0) return { key, state }
+    }
+    return undefined
   }
 
   /** Reports whether an alert counts the event, after the time before it. For events that were received earlier. */
@@ -298,6 +366,7 @@ export class Alerts {
 
   #put(key: string, state: AlertState | undefined): void {
     const before = this.#states.get(key)
+    this.#causes?.note(key, before, state)
     if (before !== undefined) this.#keys.delete(before.id)
     if (state === undefined) this.#states.delete(key)
     else {

@@ -136,10 +136,9 @@ export class Intake {
     if (key === undefined) return
     // An operator's replay is sent in any case. An event without a key is in no alert.
     const isOutside = entry.replayed || (key === "" && own === undefined)
-    const { state, sends, alert } = isOutside
-      ? { state: undefined, sends: true, alert: entry.sequence }
-      : alerts.take(entry, key)
-    if (!isOutside) progress.alert({ key, state: state && JSON.stringify(state) })
+    const taken = isOutside ? undefined : alerts.take(entry, key)
+    const { sends, alert } = taken ?? { sends: true, alert: entry.sequence }
+    if (taken !== undefined) progress.alert({ key: taken.key, state: taken.state && JSON.stringify(taken.state) })
     // A dropped event counts, so that a recovery during a mute ends its alert.
     if (mute?.ending === "drop") progress.drop(entry, mute.by)
     else if (sends) progress.collect({ entry, key }, 0)

@@ -190,3 +190,52 @@ describe("the alerts of a lane", () => {
     expect(alerts.size).toBe(maxAlerts)
   })
 })
+
+describe("an alert that silences others", () => {
+  const lost = "connected_account.refresh_failed"
+  const silencing: AlertPolicy = {
+    ...{ ...policy, after: { count: 1, within: Duration.minutes(10) } },
+    inhibitedBy: { match: [lost], key: "{{account_id}}" },
+  }
+  const of = (sequence: number, type: string, accountId = "acct_1") =>
+    entry(sequence, { type, accountId, receivedAt: 0 })
+  const meeting = "appointment.meeting.create_failed"
+  const told = (alerts: Alerts, one: ReturnType<typeof of>, key: string): string => {
+    const { sends, alert, key: at } = alerts.take(one, key)
+    return `${sends ? "message" : "counted"} in ${alert}, ${at}`
+  }
+
+  test("counts the failures of the same account while it fires, and their recoveries", () => {
+    const alerts = new Alerts(silencing, true, [])
+    expect(told(alerts, of(1, meeting), "m1")).toBe("message in 1, m1")
+    expect(told(alerts, of(2, lost), "lost")).toBe("message in 2, lost")
+    expect(told(alerts, of(3, meeting), "m2")).toBe("counted in 2, lost")
+    expect(told(alerts, of(4, meeting, "acct_2"), "m3")).toBe("message in 4, m3")
+    // It was sent before the cause.
+    expect(told(alerts, of(5, meeting), "m1")).toBe("counted in 1, m1")
+    expect(told(alerts, of(6, "appointment.meeting.created"), "m1")).toBe("message in 1, m1")
+    expect(told(alerts, of(7, "appointment.meeting.created"), "m2")).toBe("counted in 2, lost")
+    expect(alerts.get(2)).toMatchObject({ count: 1, others: 2, group: "acct_1" })
+    expect(told(alerts, of(8, "connected_account.reconnected"), "lost")).toBe("message in 2, lost")
+    expect(told(alerts, of(9, meeting), "m4")).toBe("message in 9, m4")
+    expect(told(alerts, of(10, "appointment.meeting.created"), "m2")).toBe("counted in 2, lost")
+  })
+
+  test("continues to silence them after a restart, and not while it is pending", () => {
+    const pending = new Alerts({ ...silencing, after: policy.after }, true, [])
+    expect(told(pending, of(1, lost), "lost")).toBe("counted in 1, lost")
+    expect(told(pending, of(2, meeting), "m1")).toBe("counted in 2, m1")
+    const alerts = new Alerts(silencing, true, [])
+    const { state } = alerts.take(of(1, lost), "lost")
+    const again = new Alerts(silencing, true, [{ key: "lost", state: JSON.stringify(state) }])
+    expect(told(again, of(2, meeting), "m1")).toBe("counted in 1, lost")
+    again.forget("lost")
+    expect(told(again, of(3, meeting), "m1")).toBe("message in 3, m1")
+  })
+
+  test("silences nothing of an event without its fields", () => {
+    const alerts = new Alerts(silencing, true, [])
+    expect(told(alerts, of(1, lost, ""), "lost")).toBe("message in 1, lost")
+    expect(told(alerts, of(2, meeting, ""), "m1")).toBe("message in 2, m1")
+  })
+})
