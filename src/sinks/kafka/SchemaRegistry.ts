@@ -535,6 +535,7 @@ export const make = Effect.fnUntraced(function* (named: Named): Effect.fn.Return
     Effect.gen(function* () {
       const encode = yield* encoderFor(subject)
       ids.set(keyOf(subject), { id: yield* idOf(subject), encode })
+      refused.delete(keyOf(subject))
     }).pipe(
       Effect.catchIf(isOneSubjects, (error) => {
         refused.set(keyOf(subject), error)
@@ -544,7 +545,7 @@ export const make = Effect.fnUntraced(function* (named: Named): Effect.fn.Return
 
   const prepare: Schemas["prepare"] = (entries) => {
     if (ids.size > maxSubjects) ids.clear()
-    refused.clear()
+    if (refused.size > maxSubjects) refused.clear()
     const missing = new Map<string, Subject>()
     for (const entry of entries) {
       const made = attempt(() => subjectOf(entry))

@@ -288,6 +288,16 @@ describe("the registry's answer", () => {
     expect(shown(schemas.frame(other, other.event.body))).toMatchObject({ tag: "DeliveryFailed" })
   })
 
+  it.live("is asked again about a refused subject", function* () {
+    const registry = yield* answering(noSchema, found)
+    const schema = { type: "json", registry: { url: registry.url }, subject: "{{type}}", autoRegister: false }
+    const { prepare, frame } = yield* opened(schema)
+    yield* prepare([one])
+    expect(shown(frame(one, one.event.body))).toMatchObject({ tag: "DeliveryFailed" })
+    yield* prepare([one])
+    expect(shown(frame(one, one.event.body))).toBeInstanceOf(Buffer)
+  })
+
   it.effect("counts as absent after 5 seconds", function* () {
     const asked = yield* Deferred.make<void>()
     const { url } = yield* serve(() => Effect.runSync(Deferred.succeed(asked, undefined)))
