@@ -16,25 +16,45 @@ import { dayMinutes, type Hours } from "./schema/Units.ts"
 export interface SilentAfter {
   readonly duration: Duration.Duration
   /** If set, only time within these hours counts. */
-  readonly within?: { readonly hours: Hours; readonly timeZone: string }
+  readonly within?: DailyHours
+}
+
+/** Hours of each day, by the clock of a time zone. */
+interface DailyHours {
+  readonly hours: Hours
+  readonly timeZone: string
+}
+
+/** Returns the beginning and the end of the hours, of the day before `at` and of all days after it. */
+function* days(
+  at: EpochMillis,
+  { hours, timeZone }: DailyHours,
+): Generator<readonly [from: EpochMillis, to: EpochMillis]> {
+  const { year, month, day } = DateTime.toParts(DateTime.makeZonedUnsafe(at, { timeZone }))
+  const instant = (day: number, minute: number): EpochMillis =>
+    DateTime.makeZonedUnsafe({ year, month, day, minute }, { timeZone, adjustForTimeZone: true }).epochMilliseconds
+  const to = hours.to > hours.from ? hours.to : hours.to + dayMinutes
+  // The hours of the day before may end after `at`.
+  for (let next = day - 1; ; next++) yield [instant(next, hours.from), instant(next, to)]
+}
+
+/** Returns the first time within the hours, from `at` on. */
+export const nextWithin = (at: EpochMillis, within: DailyHours): EpochMillis => {
+  for (const [from, to] of days(at, within)) if (at < to) return Math.max(at, from)
+  return at
 }
 
 /** Returns when a sender whose last delivery was at `since` becomes silent. */
 export const silentAt = (since: EpochMillis, { duration, within }: SilentAfter): EpochMillis => {
   let left = Duration.toMillis(duration)
   if (within === undefined) return since + left
-  const { hours, timeZone } = within
-  const { year, month, day } = DateTime.toParts(DateTime.makeZonedUnsafe(since, { timeZone }))
-  const instant = (day: number, minute: number): EpochMillis =>
-    DateTime.makeZonedUnsafe({ year, month, day, minute }, { timeZone, adjustForTimeZone: true }).epochMilliseconds
-  const to = hours.to > hours.from ? hours.to : hours.to + dayMinutes
-  // The hours of the day before may end after `since`.
-  for (let next = day - 1; ; next++) {
-    const from = Math.max(since, instant(next, hours.from))
-    const length = Math.max(0, instant(next, to) - from)
+  for (const [begin, end] of days(since, within)) {
+    const from = Math.max(since, begin)
+    const length = Math.max(0, end - from)
     if (length >= left) return from + left
     left -= length
   }
+  return since + left
 }
 
 /** The signing secret of the embedded config. It is public, so it is refused beyond loopback. */

@@ -185,6 +185,26 @@ describe("a sink with `alert`", () => {
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
+  it.effect("sends the messages of quiet hours when these end, in order, and others at once", () => {
+    const chat = messages()
+    // The test begins at midnight, UTC.
+    const within = { hours: { from: 60, to: 120 }, timeZone: "UTC" }
+    return Effect.gen(function* () {
+      yield* fails(1)
+      yield* pass("10 minutes")
+      yield* recovers()
+      yield* fails(1, "acct_2")
+      yield* pass("48 minutes")
+      expect(chat.sent).toEqual([])
+      yield* pass("3 minutes")
+      expect(chat.sent.toSorted()).toEqual(["1: trigger of 1", "2: resolve of 1", "3: trigger of 1"])
+      expect(chat.sent.indexOf("1: trigger of 1")).toBeLessThan(chat.sent.indexOf("2: resolve of 1"))
+      yield* recovers("acct_2")
+      yield* pass("1 second")
+      expect(chat.sent[3]).toBe("4: resolve of 1")
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { within })])))
+  })
+
   it.effect("keeps the messages of an alert in order while the sink is down, and reminds of none", () => {
     let isDown = true
     const chat = messages(() => (isDown ? away : "pass"))

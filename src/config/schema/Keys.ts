@@ -234,6 +234,14 @@ export const grouping = {
           description: "How often to send a reminder while the alert lasts; without it none is sent",
         }),
       ),
+      within: Schema.optionalKey(
+        Schema.Struct({
+          hours: Units.hours({ description: "The hours of each day in which messages are sent" }),
+          timeZone: Units.timeZone({ description: "The time zone of the hours" }),
+        }).annotate({
+          description: "Quiet hours: the messages of the rest of the day are sent when these hours begin",
+        }),
+      ),
       inhibitedBy: Schema.optionalKey(
         Schema.Struct({
           match: Schema.Array(Text)

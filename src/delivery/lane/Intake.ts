@@ -6,6 +6,7 @@
  * It limits the memory that a lane uses.
  */
 import { Cause, Duration, Effect } from "effect"
+import { nextWithin } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { Unrenderable } from "../../formats/Rendering.ts"
 import type { Mute } from "../../journal/Journal.ts"
@@ -128,6 +129,13 @@ export class Intake {
     else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
   }
 
+  /** Milliseconds until messages of alerts may be sent: 0 outside quiet hours. */
+  get #quietFor(): number {
+    const { config, clock } = this.#parts
+    const now = clock.wall()
+    return config.alert?.within === undefined ? 0 : nextWithin(now, config.alert.within) - now
+  }
+
   /** Takes an event of a lane with a policy of alerts: it is a message, or its alert counts it. */
   #alert(alerts: Alerts, entry: Entry, mute: Mute | undefined): void {
     const { progress, events } = this.#parts
@@ -141,7 +149,7 @@ export class Intake {
     if (taken !== undefined) progress.alert({ key: taken.key, state: taken.state && JSON.stringify(taken.state) })
     // A dropped event counts, so that a recovery during a mute ends its alert.
     if (mute?.ending === "drop") progress.drop(entry, mute.by)
-    else if (sends) progress.collect({ entry, key }, 0)
+    else if (sends) progress.collect({ entry, key }, this.#quietFor)
     else progress.count(entry, alert)
     // A message is read back once it is on disk.
     if (sends) events.settle()
