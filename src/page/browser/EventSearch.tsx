@@ -51,7 +51,7 @@ const linkOf = async (id: string): Promise<string> => {
 }
 
 const outcomes = [
-  ...["delivered", "pending", "retrying", "dead", "dropped", "replayed", "moved"],
+  ...["delivered", "pending", "retrying", "dead", "counted", "dropped", "replayed", "moved"],
   ...["laneRemoved", "unrecorded", "unrouted"],
 ]
 
