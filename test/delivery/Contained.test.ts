@@ -1,7 +1,7 @@
 /** A bug of a client library closes its sink: what was in flight waits, and the sink is opened anew. */
 import { describe, expect } from "bun:test"
 import { AsyncLocalStorage } from "node:async_hooks"
-import { Effect, type Scope } from "effect"
+import { Effect, Logger, type Scope } from "effect"
 import type { LaneSpec } from "../../src/delivery/LaneSpec.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import { contain } from "../../src/sinks/Containment.ts"
@@ -39,6 +39,8 @@ describe("a bug in a sink's library", () => {
     const good = scripted(() => "pass")
     const one = buggy("bad", bad.sink)
     const two = buggy("good", good.sink)
+    const lines: Array<string> = []
+    const logger = Logger.layer([Logger.make(({ logLevel, message }) => void lines.push(`${logLevel} ${message}`))])
     return Effect.gen(function* () {
       yield* append(3, ["bad", "good"])
       yield* pass("1 second")
@@ -51,6 +53,9 @@ describe("a bug in a sink's library", () => {
         lastFailure: { message: expect.stringContaining("a bug in its client library (TypeError)") },
       })
       expect(one.seen).toMatchObject({ opened: 1, closed: 1 })
+      expect(lines.filter((line) => line.startsWith("Error"))).toEqual([
+        expect.stringMatching(/^Error sink bad: a bug in its client library \(TypeError\)/),
+      ])
       away = false
       yield* pass("10 seconds")
       expect(bad.delivered.toSorted()).toEqual([1, 2, 3])
@@ -59,7 +64,7 @@ describe("a bug in a sink's library", () => {
       expect(yield* statusOf("good")).toMatchObject({ bugs: 0, backlog: 0 })
       expect(good.delivered.toSorted()).toEqual([1, 2, 3])
       expect(two.seen).toMatchObject({ opened: 1, closed: 0 })
-    }).pipe(Effect.provide(relay([one.lane, two.lane])))
+    }).pipe(Effect.provide(relay([one.lane, two.lane])), Effect.provide(logger))
   })
 
   it.effect("that recurs makes the wait longer", () => {

@@ -134,6 +134,23 @@ describe("the log", () => {
       ])
     }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
   })
+
+  it.effect("names a certificate once before it expires, and once after", () => {
+    const lines: Array<string> = []
+    const facts = { key: "tls.certificate", subject: "hooks.example.com", fingerprint: "AA" }
+    return Effect.gen(function* () {
+      const { run } = yield* starting({ certificates: [{ ...facts, notBefore: 0, notAfter: 90 * day }] })
+      yield* TestClock.setTime(90 * day - 3_600_000)
+      yield* run()
+      yield* TestClock.adjust("3 hours")
+      expect(lines).toEqual(
+        ["expires", "expired"].map(
+          (word) =>
+            `the certificate tls.certificate (hooks.example.com) ${word} at 1970-04-01T00:00:00.000Z: renew it, then reload`,
+        ),
+      )
+    }).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])))
+  })
 })
 
 test("the due notice is the shortest that has begun (1,000 seeds)", () => {

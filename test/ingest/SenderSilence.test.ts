@@ -1,6 +1,6 @@
 /** A sender that sends nothing for longer than `silentAfter`, and sends again. */
 import { describe, expect } from "bun:test"
-import { Context, Duration, Effect, Exit, Layer, Scope } from "effect"
+import { Context, Duration, Effect, Exit, Layer, Logger, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { ActiveConfig } from "../../src/ActiveConfig.ts"
 import type { Webhook } from "../../src/config/Config.ts"
@@ -72,6 +72,19 @@ describe("a sender", () => {
     expect(yield* ownEvents(journal)).toEqual([silent, resumed])
     yield* TestClock.adjust("2 hours")
     expect(yield* ownEvents(journal)).toEqual([silent, resumed, silent])
+  })
+
+  inMemory("that is silent, and sends again, has a line in the log for each", function* () {
+    const lines: Array<string> = []
+    const logger = Logger.layer([Logger.make(({ logLevel, message }) => void lines.push(`${logLevel} ${message}`))])
+    const { deliver } = yield* Effect.provide(start(yield* whole), logger)
+    yield* TestClock.adjust("2 hours")
+    yield* deliver
+    yield* TestClock.adjust("10 seconds")
+    expect(lines.filter((line) => line.includes("silent"))).toEqual([
+      "Warn the sender of the webhook scheduling is silent: no delivery since 1970-01-01T00:00:00.000Z",
+      "Info the sender of the webhook scheduling is no longer silent: it sends again",
+    ])
   })
 
   inMemory("that never sent is silent after silentAfter from the start", function* () {

@@ -11,6 +11,14 @@ interface Explained extends Pick<Result, "file" | "code" | "column" | "was" | "b
 
 export const explained: ReadonlyArray<Explained> = [
   {
+    file: "src/journal/sqlite/search/Index.ts",
+    code: "if (codes.size > 0) return codes",
+    column: 22,
+    was: "0",
+    becomes: "1",
+    why: "A map with one code is put again into the maps that have it.",
+  },
+  {
     file: "src/routing/Pattern.ts",
     code: "all.push(...expand(source.slice(0, open) + choice + source.slice(end), limit - all.length))",
     column: 82,

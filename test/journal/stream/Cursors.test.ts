@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isPassed, later, rowsOf } from "../../../src/journal/stream/Cursors.ts"
+import { isPassed, later, rowsOf, settledAt } from "../../../src/journal/stream/Cursors.ts"
 import { letter, retrying, settlement } from "../samples.ts"
 import { cursorOf, entryOf, forSeeds } from "./policies.ts"
 
@@ -12,6 +12,22 @@ test("a cursor has passed the sequences up to it and in its ranges, and no other
     const settled = new Set(cursor.settled.flatMap(([from, to]) => sequences.filter((at) => from <= at && at <= to)))
     for (const at of sequences) expect(isPassed(cursor, at)).toBe(at <= cursor.sequence || settled.has(at))
   })
+})
+
+test("a cursor passes one more sequence once it is settled, and all that it passed before", () => {
+  forSeeds(50, (random) => {
+    const before = cursorOf(random, head)
+    for (const settled of sequences) {
+      const after = settledAt(before, settled)
+      const passed = sequences.filter((at) => at === settled || isPassed(before, at))
+      expect(sequences.filter((at) => isPassed(after, at))).toEqual(passed)
+    }
+  })
+  const ranges = [
+    [5, 6],
+    [8, 9],
+  ] as const
+  expect(settledAt({ sequence: 3, settled: ranges }, 4)).toEqual({ sequence: 6, settled: [[8, 9]] })
 })
 
 test("a cursor never moves back", () => {
