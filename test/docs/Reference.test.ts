@@ -69,7 +69,7 @@ describe("the page on alerting", () => {
   const blocks = [...page.matchAll(/^```jsonc\n(.*?)^```/gms)].map(([, block = ""]) => block)
 
   it.effect("has parts of configs, which load without a warning", function* () {
-    expect(blocks).toHaveLength(4)
+    expect(blocks.length).toBeGreaterThan(3)
     const directory = { CREDENTIALS_DIRECTORY: "/run/credentials/relay.service" }
     const webhook = { path: "/hooks", secrets: [{ name: "main", value: "a-signing-secret-seven" }] }
     for (const block of blocks) {

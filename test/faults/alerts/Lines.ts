@@ -55,8 +55,8 @@ export const mutants = mutantsOf({
   simulation: {
     "a digest goes when all of it is on disk": [
       "src/delivery/lane/Intake.ts",
-      "if (isMessage && due.length > 0 && !progress.isWhole(due))",
-      "if (!isMessage && due.length > 0 && !progress.isWhole(due))",
+      "if ((isMessage || alerts !== undefined) && due.length > 0 && !progress.isWhole(due))",
+      "if (alerts !== undefined && due.length > 0 && !progress.isWhole(due))",
       2003859,
     ],
   },

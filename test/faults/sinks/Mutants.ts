@@ -25,8 +25,8 @@ export const mutants = mutantsOf({
   "sink-endless": {
     "an answer is read to its end": [
       "src/runtime/HttpTransport.ts",
-      "!(await endsWithin(response.body, maxResponse, chunks))",
-      "(await response.arrayBuffer()).byteLength > maxResponse",
+      "!(await endsWithin(response.body, limit, chunks))",
+      "(await response.arrayBuffer()).byteLength > limit",
     ],
   },
   "sink-redirects": {

@@ -47,8 +47,8 @@ export const mutants = mutantsOf({
     ],
     "a search for what was dropped finds it": [
       "src/journal/sqlite/search/Search.ts",
-      'outcome === "moved") return this.#sql.ended',
-      'outcome === "moved") return this.#sql.dead',
+      "return this.#sql.ended\n",
+      "return this.#sql.dead\n",
     ],
     "the backlog counts what waits for a retry": [
       "src/delivery/LaneStatus.ts",
