@@ -46,7 +46,8 @@ export const bunTest = async (root: string, args: ReadonlyArray<string>, seconds
     stopped = true
     kill()
   }, 250)
-  process.once("exit", kill)
+  // Before the copy of the project is deleted, because a test may still write to it.
+  process.prependOnceListener("exit", kill)
   const code = await new Promise<number | null>((resolve) =>
     child.once("close", resolve).once("error", () => resolve(null)),
   )
