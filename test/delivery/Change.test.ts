@@ -7,6 +7,7 @@ import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
 import { fenced, Journal, type JournalError, unavailable } from "../../src/journal/Journal.ts"
 import { allSent, type Sink, SinkError, SinkMisconfigured, SinkUnavailable } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
+import { event } from "../journal/samples.ts"
 import { activeConfig } from "../lib/activeConfig.ts"
 import { it } from "../lib/effect.ts"
 import { append, failed, pass, scripted, spec, statusOf } from "./fixture.ts"
@@ -252,6 +253,33 @@ describe("a change of sinks", () => {
       }).pipe(Effect.provide(running([counted("sink", sink.sink)])))
     },
   )
+
+  it.effect("removes the lane of a removed sink once its events are moved to another sink", () => {
+    const away = scripted(() => new SinkUnavailable({ message: "refused" }))
+    const other = counted("other", away.sink)
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("5 seconds")
+      yield* change([other])
+      expect(yield* (yield* Lanes).move("sink", "other")).toBe(3)
+      expect([yield* names, (yield* statusOf("other"))?.backlog]).toEqual([["other"], 3])
+    }).pipe(Effect.provide(running([counted("sink", away.sink), other])))
+  })
+
+  it.effect("keeps an event that reaches the lane of a removed sink after its events were moved", () => {
+    const away = scripted(() => new SinkUnavailable({ message: "refused" }))
+    const other = counted("other", away.sink)
+    const journal = MemoryJournal.layerWith((memory) => ({
+      moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), memory.append(event("late"), [from])),
+    }))
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("5 seconds")
+      yield* change([other])
+      yield* (yield* Lanes).move("sink", "other")
+      expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 1 })
+    }).pipe(Effect.provide(Layer.provideMerge(lanes([counted("sink", away.sink), other]), journal)))
+  })
 
   it.effect("moves the backlog of a renamed sink to its new name, over the same connection", () => {
     let isMended = false

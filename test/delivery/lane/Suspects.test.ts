@@ -13,9 +13,10 @@ import {
   SinkMisconfigured,
   SinkThrottled,
 } from "../../../src/sinks/Sink.ts"
+import * as MemoryJournal from "../../journal/MemoryJournal.ts"
 import { it } from "../../lib/effect.ts"
 import { sample } from "../../lib/tries.ts"
-import { append, away, failed, letters, pass, relay, scripted, spec, statusOf } from "../fixture.ts"
+import { append, away, failed, lanesOf, letters, pass, relay, scripted, spec, statusOf } from "../fixture.ts"
 
 describe("the suspicion of an event", () => {
   test("is that it is at fault when it failed again although others have passed since", () => {
@@ -153,6 +154,23 @@ describe("an event at which the receiver", () => {
         expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b))
       }
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, few({ order: "key" }))])))
+  })
+
+  it.effect("drops the connection is given up after a restart, although no other event passes since", () => {
+    const sink = dropping((sequence) => sequence === 1, away, 1)
+    const lanes = lanesOf([spec("sink", sink.sink, few())])
+    const isCharged = Effect.map(statusOf("sink"), (lane) => lane?.retrying === 1)
+    return Effect.gen(function* () {
+      yield* Effect.gen(function* () {
+        while (!(yield* isCharged)) {
+          yield* append(1, ["sink"])
+          yield* pass("100 millis")
+        }
+      }).pipe(Effect.provide(lanes))
+      expect(yield* letters("sink")).toEqual([])
+      yield* Effect.provide(pass("30 seconds"), lanes)
+      expect((yield* letters("sink")).map(({ sequence, attempts }) => [sequence, attempts.length])).toEqual([[1, 4]])
+    }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
   it.effect("drops the connection spoils its digest, and no other", () => {

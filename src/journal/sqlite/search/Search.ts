@@ -263,8 +263,9 @@ export class Search {
     if (only !== undefined) return yield* this.#kept(only.up, lowest - 1, (at) => at <= highest)
     const first = this.#first
     yield* this.#kept(this.#keptFor(query).up, lowest - 1, (at) => at <= highest && at < first)
-    const head = Number(this.#sql.head.get()?.head ?? 0)
-    yield* this.#loggedUp(query, match, { lowest: Math.max(lowest, first), highest: Math.min(highest, head) })
+    const head = this.#sql.head.get()?.head
+    if (head === undefined) return
+    yield* this.#loggedUp(query, match, { lowest: Math.max(lowest, first), highest: Math.min(highest, Number(head)) })
   }
 
   /** Returns the index for a query, unless the query needs every event. */

@@ -4,6 +4,7 @@ import {
   copyFileSync,
   cpSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -17,6 +18,7 @@ import { Duration, Effect } from "effect"
 import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { items, salvage } from "../../../../src/journal/sqlite/maintenance/Maintenance.ts"
+import * as Pages from "../../../../src/journal/sqlite/maintenance/Pages.ts"
 import * as Salvage from "../../../../src/journal/sqlite/maintenance/Salvage.ts"
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import * as SqliteJournal from "../../../../src/journal/sqlite/SqliteJournal.ts"
@@ -128,6 +130,36 @@ describe("salvage", () => {
     },
   )
 
+  it.live(
+    "reads retries, and dead letters with their attempts, although the roots of their tables are noise",
+    function* () {
+      const at = options()
+      const sequences = Array.from({ length: 200 }, (_, index) => index + 1)
+      const [retries, letters] = [sequences.slice(0, 100), sequences.slice(100)]
+      yield* session(at, function* (journal) {
+        yield* journal.openLane("lake")
+        for (const index of sequences) yield* journal.append(event(`evt_${index}`, { body: body(index) }), ["lake"])
+        const [retry, deadLetter] = [retries.map((sequence) => retrying(sequence)), letters.map(letter)]
+        yield* journal.settle([settlement("lake", 200, { delivered: [], retry, deadLetter })])
+      })
+      const db = new DatabaseSync(at.path)
+      const roots = db.prepare("SELECT rootpage FROM sqlite_master WHERE name IN ('dead', 'retry_record')").all()
+      db.close()
+      const file = readFileSync(at.path)
+      for (const { rootpage } of roots) file.fill(0xa5, (Number(rootpage) - 1) * 32_768, Number(rootpage) * 32_768)
+      writeFileSync(at.path, file)
+      const { undelivered } = read(at.path)
+      const facts = (place: string) =>
+        undelivered
+          .filter((line) => line.in === place)
+          .map(({ sequence, at, attempts }) => [sequence, at, attempts?.length])
+          .toSorted(([a = 0], [b = 0]) => a - b)
+      expect(facts("retrying")).toEqual(retries.map((sequence) => [sequence, undefined, undefined]))
+      expect(facts("dead")).toEqual(letters.map((sequence) => [sequence, 9, 1]))
+      expect(undelivered.every(({ pending }) => pending.join() === "lake")).toBe(true)
+    },
+  )
+
   for (const [what, harm] of sample<readonly [string, (file: Buffer) => void]>([
     ["header is zeroed", (file: Buffer) => void file.fill(0, 0, 100)],
     ["magic bytes are missing", (file: Buffer) => void file.write("garbage", 0)],
@@ -197,6 +229,32 @@ describe("salvage", () => {
       const { events } = await Effect.runPromise(salvage(killed, to))
       expect(events).toBeGreaterThan(75)
       expect([...items(killed)]).toHaveLength(events)
+    }),
+  )
+
+  it.live("reads values of every kind from the pages as SQLite has them", () =>
+    Effect.sync(() => {
+      const { path } = options()
+      mkdirSync(dirname(path), { recursive: true })
+      const db = new DatabaseSync(path)
+      db.exec("CREATE TABLE kinds (a ANY, b ANY) STRICT")
+      const insert = db.prepare("INSERT INTO kinds VALUES (?, ?)")
+      const integers = [0, 1, -1, 127, -129, 40_000, -9_000_000, 2 ** 31, -(2 ** 40), 2 ** 52].map(BigInt)
+      const lengths = [0, 1, 57, 58, 8_185, 100_000]
+      const others = [
+        null,
+        "",
+        "ü🙂",
+        ...lengths.flatMap((length) => ["x".repeat(length), new Uint8Array(length).fill(7)]),
+      ]
+      for (const value of [...integers, ...others]) insert.run(value, value)
+      insert.run(null, "after nothing")
+      const expected = db.prepare("SELECT rowid, a, b FROM kinds").all()
+      db.close()
+      const found = [...Pages.rows(path)].toSorted((a, b) => a.rowid - b.rowid)
+      const plain = (value: unknown) => (value instanceof Uint8Array ? Buffer.from(value).toString("hex") : value)
+      const rows = new Map(found.map(({ rowid, columns }) => [rowid, columns.map(plain)]))
+      expect([...rows]).toEqual(expected.map(({ rowid, a, b }) => [Number(rowid), [plain(a), plain(b)]]))
     }),
   )
 })
