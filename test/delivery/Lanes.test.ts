@@ -646,6 +646,22 @@ describe("a lane", () => {
     }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(unreadable))))
   })
 
+  it.effect("sends retries that were due while the journal could not be read, once it can", () => {
+    const sink = scripted((_, attempt) => (attempt === 1 ? failed : "pass"))
+    let isReadable = false
+    const unreadable = MemoryJournal.layerWith((journal) => ({
+      readRetries: (lane, sequences) => (isReadable ? journal.readRetries(lane, sequences) : unavailable("not now")),
+    }))
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"], (n) => `acct_${n}`)
+      yield* pass("10 seconds")
+      expect([sink.delivered, (yield* statusOf("sink"))?.backlog]).toEqual([[], 3])
+      isReadable = true
+      yield* pass("10 seconds")
+      expect(sink.delivered.toSorted()).toEqual([1, 2, 3])
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(unreadable))))
+  })
+
   it.effect("asks a journal that is far nothing more until it has answered", () => {
     const sink = scripted(() => "pass")
     const asked = { times: 0 }

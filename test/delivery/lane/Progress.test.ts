@@ -95,6 +95,19 @@ describe("a lane that takes over what was retrying in another", () => {
     expect(progress.takeChanges()).toMatchObject({ cursor: { sequence: 10 }, endRetry: [11] })
   })
 
+  it.effect("keeps its own retry of such an event if the end of the other could not be stored", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    progress.take(item(11).entry)
+    progress.adopt(state([11]).retries)
+    const lost = progress.takeChanges()
+    expect(lost?.endRetry).toEqual([11])
+    progress.retry(item(11), failed, 0)
+    if (lost !== undefined) progress.restore(lost)
+    const settlement = progress.takeChanges()
+    expect(settlement?.retry.map(({ sequence }) => sequence)).toEqual([11])
+    expect(settlement?.endRetry).toEqual([])
+  })
+
   // Found by the simulation (`bun run faults --only simulation --seed 196`): the event waited for a retry
   // in memory alone, and every later one of its key behind it.
   it.effect(
@@ -108,6 +121,24 @@ describe("a lane that takes over what was retrying in another", () => {
       expect(settlement?.endRetry).toEqual([])
     },
   )
+})
+
+describe("a dead letter that waits for a retry again", () => {
+  it.effect("is stored as a retry alone, also if the settlement that had it as dead could not be stored", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    progress.take(item(11).entry)
+    const refused = progress.refused(item(11))
+    progress.deadLetter(item(11), failed)
+    const lost = progress.takeChanges()
+    expect(lost?.deadLetter).toMatchObject([{ sequence: 11 }])
+    progress.takeBack(refused)
+    if (lost !== undefined) progress.restore(lost)
+    expect(progress.takeChanges()).toMatchObject({
+      retry: [{ sequence: 11, failed: [{ message: failed.message }] }],
+      deadLetter: [],
+      takeBack: [],
+    })
+  })
 })
 
 describe("a wait", () => {

@@ -353,4 +353,12 @@ describe("a directory that is deleted while the relay runs", () => {
     )
     engine.store.close()
   })
+
+  test("acknowledges nothing of a commit during which it happened", () =>
+    session(options(), async (engine) => {
+      engine.onWrite = () => rmSync(dirname(engine.store.path), { recursive: true })
+      expect(Exit.isFailure(await engine.appendUnsafe(event("a"), ["lake"]))).toBe(true)
+      expect(engine.brokenBy?.message).toContain("was deleted while the relay was running on it")
+      engine.onWrite = () => {}
+    }))
 })
