@@ -139,6 +139,57 @@ describe("a dead letter that waits for a retry again", () => {
       takeBack: [],
     })
   })
+
+  it.effect("is taken back by the next settlement if it could not be stored", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    progress.take(item(11).entry)
+    const refused = progress.refused(item(11))
+    progress.deadLetter(item(11), failed)
+    progress.takeChanges()
+    progress.stored()
+    progress.takeBack(refused)
+    const lost = progress.takeChanges()
+    if (lost !== undefined) progress.restore(lost)
+    expect(progress.takeChanges()).toMatchObject({ takeBack: [{ sequence: 11 }], deadLetter: [] })
+  })
+
+  // Otherwise, its lane would look for it in the journal too early, and forget it.
+  it.effect("counts as taken back, and a digest as whole, only once the journal has stored it", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    for (const sequence of [11, 12]) progress.take(item(sequence).entry)
+    const refused = progress.refused(item(11))
+    progress.deadLetter(item(11), failed)
+    progress.takeChanges()
+    progress.stored()
+    progress.takeBack(refused)
+    progress.collect(item(12), 0)
+    const known = () => [progress.isTakenBack(11), progress.isWhole([12])]
+    expect(known()).toEqual([false, false])
+    progress.takeChanges()
+    expect(known()).toEqual([false, false])
+    progress.stored()
+    expect(known()).toEqual([true, true])
+  })
+})
+
+describe("an event that has ended", () => {
+  it.effect(
+    "is in no settlement any more if its settlement could not be stored, so that the next is due",
+    function* () {
+      const progress = progressOf([], yield* Clock.Clock)
+      progress.take(item(11).entry)
+      progress.delivered(item(11), delivery)
+      const counts = () => [progress.unstored, progress.unsubmitted]
+      expect(counts()).toEqual([1, 1])
+      const lost = progress.takeChanges()
+      expect(counts()).toEqual([1, 0])
+      if (lost !== undefined) progress.restore(lost)
+      expect(counts()).toEqual([1, 1])
+      progress.takeChanges()
+      progress.stored()
+      expect(counts()).toEqual([0, 0])
+    },
+  )
 })
 
 describe("a wait", () => {
@@ -169,6 +220,23 @@ describe("what the journal is told of failed attempts", () => {
     progress.deadLetter(item(11), attempt("last"))
     expect(progress.takeChanges()?.deadLetter).toMatchObject([{ sequence: 11, failed: [{ message: "last" }] }])
   })
+
+  for (const [end, what] of [
+    ["deadLetter", "a dead letter"],
+    ["late", "a late delivery"],
+  ] as const) {
+    it.effect(`has the attempts of a settlement that could not be stored also in ${what}`, function* () {
+      const progress = progressOf([], yield* Clock.Clock)
+      progress.take(item(11).entry)
+      progress.retry(item(11), attempt("first"), 0)
+      const lost = progress.takeChanges()
+      if (end === "deadLetter") progress.deadLetter(item(11), attempt("last"))
+      else progress.delivered(item(11), delivery)
+      if (lost !== undefined) progress.restore(lost)
+      const messages = progress.takeChanges()?.[end].map(({ failed }) => failed.map(({ message }) => message))
+      expect(messages).toEqual([end === "deadLetter" ? ["first", "last"] : ["first"]])
+    })
+  }
 
   it.effect("is no longer than an operator reads", function* () {
     const progress = progressOf([], yield* Clock.Clock)
