@@ -79,24 +79,45 @@ class UnservedLanes {
 const endPausesEvery = Duration.seconds(1)
 
 /** An alert of a sink. Times are epoch milliseconds. */
-export interface AlertReport extends Omit<AlertState, "webhook" | "newest" | "recent" | "group"> {
+export interface AlertReport extends Omit<AlertState, "newest" | "recent" | "group"> {
   readonly sink: string
-  readonly key: string
+  /** The account of its newest failure. It is empty if that is erased or no longer kept. */
+  readonly account: string
   /** When the next reminder is due, if one is. */
   readonly remindsAt?: EpochMillis
 }
 
-/** Returns the alerts of a sink's lanes. */
-const reportsOf = ({ name, alert }: LaneSpec["config"], lanes: ReadonlyArray<Lane>): ReadonlyArray<AlertReport> =>
-  lanes.flatMap(({ alerts }) =>
-    alerts.map(([key, { webhook: _, newest: __, recent: ___, group: ____, ...state }]): AlertReport => {
-      const reminds = state.status === "firing" && alert?.repeat !== undefined
+/** The order of alerts in a list. */
+const statusOrder: ReadonlyArray<AlertState["status"]> = ["firing", "acknowledged", "pending", "resolved"]
+
+/** The number of alerts whose account is looked up, because each takes a search. */
+const maxAccounts = 200
+
+/** Returns the stored alerts of the configured sinks, firing ones first, then by their newest failures. */
+const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], specs: ReadonlyArray<LaneSpec>) {
+  const policies = new Map(specs.map(({ config: { name, alert } }) => [name, alert]))
+  const states = (yield* archive.alerts)
+    .filter(({ lane }) => policies.get(lane) !== undefined)
+    .map(({ lane, state }): { readonly sink: string; readonly state: AlertState } => ({
+      sink: lane,
+      state: JSON.parse(state),
+    }))
+    .sort(
+      ({ state: a }, { state: b }) =>
+        statusOrder.indexOf(a.status) - statusOrder.indexOf(b.status) || b.last - a.last || a.id - b.id,
+    )
+  return yield* Effect.forEach(states, ({ sink, state: { newest, recent: _, group: __, ...state } }, index) =>
+    Effect.gen(function* () {
+      const [found] = index < maxAccounts ? (yield* archive.events({ sequence: newest, limit: 1 })).events : []
+      const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
       return {
-        ...{ sink: name, key, ...state },
-        ...(reminds && { remindsAt: state.sentAt + Duration.toMillis(alert.repeat) }),
-      }
+        ...{ sink, ...state },
+        account: found === undefined || found.event.erased !== undefined ? "" : found.event.accountId,
+        ...(repeat !== undefined && { remindsAt: state.sentAt + Duration.toMillis(repeat) }),
+      } satisfies AlertReport
     }),
   )
+})
 
 /** Asks something of an alert. Returns false if none of the lanes has it. */
 const askOf = (lanes: ReadonlyArray<Lane>, alert: number, request: Request): Effect.Effect<boolean, JournalError> =>
@@ -134,8 +155,8 @@ export class Lanes extends Context.Service<
      * delivered as usual. Returns false if the lane doesn't exist.
      */
     resume(name: string): Effect.Effect<boolean, JournalError>
-    /** The alerts of the lanes that this relay runs. */
-    alerts(): ReadonlyArray<AlertReport>
+    /** The alerts of all streams, as they are stored. */
+    readonly alerts: Effect.Effect<ReadonlyArray<AlertReport>, JournalError>
     /** Asks something of an alert of a sink. Returns false if this relay runs no lane with it. */
     ask(sink: string, alert: number, request: Request): Effect.Effect<boolean, JournalError>
     /** Moves the backlog and the dead letters of an orphaned lane to another. Returns the number of events. */
@@ -245,7 +266,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     pause: (name, until) => oneChange.withPermit(setPaused(name, until ?? true)),
     mute: (name, until, ending) => oneChange.withPermit(mute(name, until, ending)),
     resume: (name) => oneChange.withPermit(resume(name)),
-    alerts: () => current.flatMap(({ config }) => reportsOf(config, streams.of(config.name))),
+    alerts: Effect.suspend(() => reportAlerts(archive, current)),
     ask: (sink, alert, request) => askOf(streams.of(sink), alert, request),
     move: (from, to) => oneChange.withPermit(orphans.move(from, to)),
     drop: (name) => oneChange.withPermit(orphans.drop(name)),

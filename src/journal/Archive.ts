@@ -14,7 +14,7 @@ import type { AuditLog } from "./AuditLog.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { Fleet } from "./FleetStatus.ts"
 import type { JournalError } from "./JournalError.ts"
-import type { DeadLetterQuery, LaneInfo, Mute, Paused, StoredDeadLetter } from "./LaneInfo.ts"
+import type { DeadLetterQuery, LaneInfo, Mute, Paused, StoredAlert, StoredDeadLetter } from "./LaneInfo.ts"
 import type { Attempt } from "./Settlement.ts"
 import type { SearchIds } from "./stream/SearchIds.ts"
 
@@ -139,6 +139,8 @@ export class Archive extends Context.Service<
 
     /** All lanes over all streams, by name, including those without a sink. */
     readonly lanes: Effect.Effect<ReadonlyArray<LaneInfo>, JournalError>
+    /** The alerts of all lanes over all streams, as they are stored. */
+    readonly alerts: Effect.Effect<ReadonlyArray<StoredAlert & { readonly lane: string }>, JournalError>
     /** Stores that an operator paused or resumed a lane, and the rule for events received meanwhile. */
     setPaused(lane: string, paused: Paused, mute?: Mute): Effect.Effect<void, JournalError>
     /** Resumes a lane whose pause ends at `until`, and keeps its mute. If an operator has changed the pause, nothing happens. */

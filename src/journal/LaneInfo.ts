@@ -62,7 +62,7 @@ export interface OpenedLane extends LaneInfo {
   readonly alerts?: ReadonlyArray<StoredAlert>
 }
 
-/** The state of an alert, as a text that only the lane reads. */
+/** The state of an alert, as a text that only `Alerts.ts` reads. */
 export interface StoredAlert {
   readonly key: string
   readonly state: string

@@ -25,7 +25,7 @@ const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = Mem
     Layer.mock(Lanes, {
       status: Effect.sync(() => [...lanes]),
       busy: () => [],
-      alerts: () => [],
+      alerts: Effect.succeed([]),
       counted: () => lanes.map(({ attempts }) => attempts),
     }),
   )

@@ -100,7 +100,7 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
       pause: (name, until) =>
         Effect.as(tell(`pause ${name}${until === undefined ? "" : ` until ${until}`}`), exists(name)),
       mute: (name, until, ending) => Effect.as(tell(`mute ${name} until ${until} then ${ending}`), exists(name)),
-      alerts: () => setup.alerts ?? [],
+      alerts: Effect.succeed(setup.alerts ?? []),
       ask: (sink, id, request) =>
         Effect.as(
           tell(`${request} ${sink} ${id}`),

@@ -8,6 +8,7 @@ import { auditContract } from "./journal/auditContract.ts"
 import { deadLettersContract } from "./journal/deadLettersContract.ts"
 import { duplicatesContract } from "./journal/duplicatesContract.ts"
 import { durabilityContract } from "./journal/durabilityContract.ts"
+import { erasedAlertsContract } from "./journal/erasedAlertsContract.ts"
 import { erasureContract } from "./journal/erasureContract.ts"
 import { importContract } from "./journal/importContract.ts"
 import { lanesContract } from "./journal/lanesContract.ts"
@@ -29,5 +30,6 @@ export const journalContract = (name: string, create: Create): void => {
   roomContract(name, create)
   auditContract(name, create)
   erasureContract(name, create)
+  erasedAlertsContract(name, create)
   durabilityContract(name, create)
 }

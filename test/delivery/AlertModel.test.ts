@@ -154,9 +154,12 @@ const history = (seed: number) =>
       }
       const { events } = yield* look
       yield* Scope.close(scope, Exit.void)
-      const log = events.map(({ sequence, event: { id, type, accountId: account, receivedAt: at } }) => ({
-        ...{ sequence, id, type, account, at },
-      }))
+      const accountOf = new Map(events.map(({ sequence, event }) => [sequence, event.accountId]))
+      // An own entry has no account. It names its alert by the sequence of the first failure.
+      const log = events.map(({ sequence, event: { id, type, accountId, receivedAt: at } }) => {
+        const account = accountId || (accountOf.get(Number(/_(\d+)_[a-z]+_\d+$/.exec(id)?.[1])) ?? "")
+        return { sequence, id, type, account, at }
+      })
       const found = events.map(({ sequence, deliveries: [delivery] }) => {
         const counted = delivery?.alert === undefined ? "" : ` in ${delivery.alert}`
         return `${sequence}: ${delivery?.outcome}${counted}`

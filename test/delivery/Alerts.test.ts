@@ -155,9 +155,9 @@ describe("a sink with `alert`", () => {
       ])
       yield* pass("1 second")
       expect(chat.sent).toEqual(["1: trigger of 1", "2: trigger of 1", "4: resolve of 1"])
-      expect(lanes.alerts()).toMatchObject([
-        { sink: "chat", id: 1, key: "acct_1", status: "acknowledged", count: 1, messages: 1 },
-        { sink: "chat", id: 2, key: "acct_2", status: "resolved", count: 1, messages: 2 },
+      expect(yield* lanes.alerts).toMatchObject([
+        { sink: "chat", id: 1, account: "acct_1", status: "acknowledged", count: 1, messages: 1 },
+        { sink: "chat", id: 2, account: "acct_2", status: "resolved", count: 1, messages: 2 },
       ])
       yield* pass("25 minutes")
       yield* recovers()
@@ -227,6 +227,25 @@ describe("a sink with `alert`", () => {
       yield* pass("62 minutes")
       expect(yield* letters("chat")).toMatchObject([{ sequence: 2, entry: { event: { type: "relay.alert" } } }])
       expect(chat.sent).toEqual(["1: trigger of 1"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.hours(1) })])))
+  })
+
+  it.effect("ends an alert whose newest failure is erased, without a message", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      const archive = yield* Archive
+      yield* fails(2)
+      yield* pass("1 second")
+      yield* archive.erase([2], false)
+      yield* pass("62 minutes")
+      expect(chat.sent).toEqual(["1: trigger of 2"])
+      expect(yield* endOf(3)).toBe("counted in 1")
+      expect(yield* lanes.alerts).toEqual([])
+      expect(yield* statusOf("chat")).toMatchObject({ backlog: 0, retrying: 0 })
+      yield* fails(1)
+      yield* pass("1 second")
+      expect(chat.sent.slice(1)).toEqual(["4: trigger of 1"])
     }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.hours(1) })])))
   })
 

@@ -542,6 +542,9 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
         found.max = max ?? Number.POSITIVE_INFINITY
         found.maxBytes = maxBytes ?? Number.POSITIVE_INFINITY
       }),
+    alerts: Effect.sync(() =>
+      [...lanes].flatMap(([lane, { alerts }]) => [...alerts].map(([key, state]) => ({ lane, key, state }))),
+    ),
     setPaused: (name, paused, mute) =>
       Effect.sync(() => {
         const lane = lanes.get(name)

@@ -65,8 +65,8 @@ export const AlertReport = Schema.Struct({
   sink: Schema.String,
   /** The sequence of its first failure. Events that it counts have it as `alert`. */
   id: Schema.Int,
-  key: Schema.String,
   status: Schema.Literals(["pending", "firing", "acknowledged", "resolved"]),
+  /** The type and the account of its newest failure. The account is empty if that is erased or no longer kept. */
   type: Schema.String,
   account: Schema.String,
   /** The number of its failures, and when the first and the newest were received. */
@@ -85,9 +85,9 @@ export type AlertReport = typeof AlertReport.Type
 
 const alertParams = { sink: Schema.String, id: Schema.FiniteFromString.check(Schema.isInt()) }
 
-/** The alerts of the lanes that this relay runs. */
+/** The list has the alerts of all relays, firing ones first. The relay that delivers the sink takes requests. */
 class AlertGroup extends HttpApiGroup.make("alerts").add(
-  HttpApiEndpoint.get("list", "/alerts", { success: Schema.Array(AlertReport) }),
+  HttpApiEndpoint.get("list", "/alerts", { success: Schema.Array(AlertReport), error: Unavailable }),
   /** Stops its reminders. */
   HttpApiEndpoint.post("acknowledge", "/alerts/:sink/:id/acknowledge", {
     params: alertParams,

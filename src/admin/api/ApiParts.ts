@@ -67,7 +67,7 @@ export const noLane = (name: string) =>
 
 export const noAlert = (sink: string, id: number) =>
   new NotFound({
-    message: `this relay has no alert ${id} of a sink ${sink}; \`relay alerts list\` shows its alerts. With several relays, ask the relay that delivers the sink`,
+    message: `this relay has no alert ${id} of a sink ${sink}; \`relay alerts list\` shows the alerts. With several relays, ask the relay that delivers the sink`,
   })
 
 /** A lane without a sink sends nothing, so it can't be paused. */

@@ -222,7 +222,7 @@ const alertHandlers = HttpApiBuilder.group(
       if (!(yield* Effect.mapError(lanes.ask(sink, id, request), unavailable))) return yield* noAlert(sink, id)
     })
     return handlers.handleAll({
-      list: () => Effect.sync(lanes.alerts),
+      list: () => Effect.mapError(lanes.alerts, unavailable),
       acknowledge: ({ params: { sink, id } }) => asked(sink, id, "acknowledgement"),
       resolve: ({ params: { sink, id } }) => asked(sink, id, "resolution"),
     })

@@ -6,8 +6,6 @@ import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"
 import { headedTable, instant, print, printDone, printJson, width } from "../support/output.ts"
 
-const order = ["firing", "acknowledged", "pending", "resolved"]
-
 const row = ({ sink, id, status, type, account, count, first, last, messages, remindsAt }: AlertReport) => [
   ...[sink, String(id), status, String(count), instant(first), instant(last), String(messages)],
   ...[remindsAt === undefined ? "-" : instant(remindsAt), type || "-", account || "-"],
@@ -19,12 +17,11 @@ const list = Command.make(
   Effect.fn(function* () {
     const alerts = yield* ask((client) => client.alerts.list())
     if (yield* Json) return yield* printJson(alerts)
-    const sorted = alerts.toSorted((a, b) => order.indexOf(a.status) - order.indexOf(b.status) || b.last - a.last)
     const titles = ["SINK", "ID", "STATE", "FAILURES", "SINCE", "NEWEST", "MESSAGES", "REMINDER", "TYPE", "ACCOUNT"]
     yield* print(
       alerts.length === 0
         ? 'there are no alerts: a sink has them if its config has "alert"'
-        : headedTable(yield* width, [titles, ...sorted.map(row)]),
+        : headedTable(yield* width, [titles, ...alerts.map(row)]),
     )
   }),
 ).pipe(Command.withDescription("List the alerts, firing ones first"))

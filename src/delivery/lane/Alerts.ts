@@ -12,6 +12,10 @@
  * for itself alone. That entry is delivered, retried and explained like any event,
  * and is in order with the alert's other messages.
  *
+ * **Guarantee.** A stored state and an own entry hold no value of an event except its
+ * type and its time: keys are hashes. A message has its content from the newest failure,
+ * read when the message is sent. So an erasure of events has nothing to do here.
+ *
  * ```
  *             failure              `after` is reached
  *   (none) ────────────▶ pending ─────────────────────▶ firing ──▶ reminders
@@ -25,6 +29,7 @@ import type { LaneConfig } from "../../config/Config.ts"
 import type { AlertNote, Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import { asFailure, failureEndedBy } from "../../event/EventType.ts"
+import { sha256 } from "../../event/IdempotencyKey.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { attempt } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
@@ -36,10 +41,8 @@ export interface AlertState {
   readonly status: "pending" | "firing" | "acknowledged" | "resolved"
   /** The sequence of its first failure. */
   readonly id: number
-  /** The type, the account and the webhook of its failures, for messages that no event causes. */
+  /** The type of its newest failure. */
   readonly type: string
-  readonly account: string
-  readonly webhook: string
   readonly count: number
   readonly first: EpochMillis
   readonly last: EpochMillis
@@ -47,7 +50,7 @@ export interface AlertState {
   readonly newest: number
   /** While it is pending: when its failures within the time of `after` were received. */
   readonly recent: ReadonlyArray<EpochMillis>
-  /** If it may silence other failures: the fields that these have in common with it, and the number of them. */
+  /** If it may silence other failures: a hash of the fields that these have in common with it, and the number of them. */
   readonly group?: string
   readonly others?: number
   /** The number of messages while it fires, and when the last was decided. */
@@ -64,7 +67,7 @@ type Due = Exclude<OwnKind, Request>
 
 /** An event, as its alert sees it. `alert` and `message` identify the alert and its message of an own entry. */
 export type Signal = { readonly sequence: number; readonly at: EpochMillis } & (
-  | { readonly is: "failure"; readonly type: string; readonly account: string; readonly webhook: string }
+  | { readonly is: "failure"; readonly type: string }
   | { readonly is: "recovery" }
   | { readonly is: OwnKind; readonly alert: number; readonly message: number }
 )
@@ -123,7 +126,7 @@ const resolvedAt = (state: AlertState, at: EpochMillis): AlertState => ({
 const failed = (
   { after }: AlertPolicy,
   before: AlertState | undefined,
-  { sequence, at, type, account, webhook }: Extract<Signal, { readonly is: "failure" }>,
+  { sequence, at, type }: Extract<Signal, { readonly is: "failure" }>,
 ): Next => {
   if (before !== undefined && isOpen(before)) {
     const state = { ...before, count: before.count + 1, last: Math.max(before.last, at), newest: sequence }
@@ -136,7 +139,7 @@ const failed = (
   const state: AlertState = {
     status: fires ? "firing" : "pending",
     id: known?.id ?? sequence,
-    ...{ type, account, webhook, newest: sequence },
+    ...{ type, newest: sequence },
     count: (known?.count ?? 0) + 1,
     first: known?.first ?? at,
     last: Math.max(known?.last ?? at, at),
@@ -171,7 +174,7 @@ export const ownType = "relay.alert"
 const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry|acknowledgement|resolution)_(\d+)$/
 
 /** Returns the alert that an own entry is about, and what it says of it. */
-const ownOf = ({
+export const ownOf = ({
   type,
   id,
 }: Event): { readonly is: OwnKind; readonly alert: number; readonly message: number } | undefined => {
@@ -182,28 +185,31 @@ const ownOf = ({
 
 const utf8 = new TextEncoder()
 
-/**
- * Makes the own entry of an alert. Its body is its newest failure's, so a template finds the same fields. If that is
- * no longer in the journal, the body has only what is known. A second one for the same message is a duplicate.
- */
+/** Returns the key of an alert from the text that its events have in common. */
+export const alertKey = (text: string): string => sha256(text).slice(0, 32)
+
+/** Makes the own entry of an alert. A second one for the same message is a duplicate. */
 export const ownEvent = (
   lane: string,
-  { id, type, account, messages, sentAt }: AlertState,
+  { id, type, messages, sentAt }: AlertState,
   what: OwnKind,
   now: EpochMillis,
-  newest: Event | undefined,
 ): Event => {
   const ownId = `evt_relay_alert_${lane}_${id}_${what}_${messages}`
-  const known = newest?.erased === undefined ? newest : undefined
   const created_at = `${new Date(sentAt).toISOString().slice(0, 19)}Z`
-  const envelope = { id: ownId, account_id: account, version: "1", created_at, data: { type, object: {} } }
+  const envelope = { id: ownId, account_id: "", version: "1", created_at, data: { type, object: {} } }
   return {
-    ...{ id: ownId, type: ownType, accountId: account },
+    ...{ id: ownId, type: ownType, accountId: "" },
     ...{ webhook: "relay", webhookId: "", signature: "", secret: "", receivedAt: now },
-    ...(known?.foreign !== undefined && { foreign: known.foreign }),
-    body: known?.body ?? utf8.encode(JSON.stringify(envelope)),
+    body: utf8.encode(JSON.stringify(envelope)),
   }
 }
+
+/** Returns an own entry with the content of a failure, so a template finds the same fields. */
+export const showing = (own: Entry, { type, accountId, webhook, body, foreign }: Event): Entry => ({
+  ...own,
+  event: { ...own.event, type, accountId, webhook, body, ...(foreign !== undefined && { foreign }) },
+})
 
 /** Finds the alert that silences a failure: a firing alert of the types in `inhibitedBy`, with the same fields. */
 class Causes {
@@ -215,11 +221,13 @@ class Causes {
   constructor({ match, key }: NonNullable<AlertPolicy["inhibitedBy"]>) {
     this.#types = new Set(match)
     const { render } = Template.compile(key, "key")
-    this.#groupOf = (entry) =>
-      Result.getOrElse(
+    this.#groupOf = (entry) => {
+      const text = Result.getOrElse(
         attempt(() => render(entry)),
         () => "",
       )
+      return text === "" ? "" : alertKey(text)
+    }
   }
 
   /** Returns the state with the group of the failure that began it, if its type is a cause. */
@@ -336,8 +344,13 @@ export class Alerts {
     this.#put(key, undefined)
   }
 
-  /** Returns the entry as its message's. An own entry gets the type, the account and the webhook of the alert's failures. */
-  told(entry: Entry, key: string): Entry {
+  /** Returns the sequence of the failure that an own entry's message shows, or `undefined` if the alert is gone. */
+  newestOf(key: string): number | undefined {
+    return this.#states.get(key)?.newest
+  }
+
+  /** Returns the entry as its message's. `text` is the text of the key, and `failure` what an own entry shows. */
+  told(entry: Entry, key: string, text: string, failure?: Event): Entry {
     const { event } = entry
     const signal = this.#signalOf(entry)
     const state = this.#states.get(key)
@@ -345,23 +358,17 @@ export class Alerts {
     const known = state !== undefined && state.id <= entry.sequence ? state : undefined
     const { count = 1, first = event.receivedAt, last = event.receivedAt } = known ?? {}
     const action = signal.is === "reminder" ? "reminder" : signal.is === "failure" ? "trigger" : "resolve"
-    const isOwn = signal.is !== "failure" && signal.is !== "recovery"
-    const about = isOwn && known !== undefined ? { ...known, accountId: known.account } : event
-    const alert: AlertNote = { key, action, count, first, last }
-    return {
-      ...entry,
-      event: { ...event, type: about.type, accountId: about.accountId, webhook: about.webhook },
-      alert,
-    }
+    const alert: AlertNote = { key: text, action, count, first, last }
+    return { ...(failure === undefined ? entry : showing(entry, failure)), alert }
   }
 
   #signalOf({ sequence, event }: Entry): Signal {
-    const { type, accountId: account, webhook, receivedAt: at } = event
+    const { type, receivedAt: at } = event
     const own = ownOf(event)
     if (own !== undefined) return { sequence, at, ...own }
     return this.#resolves && failureEndedBy(type) !== undefined
       ? { is: "recovery", sequence, at }
-      : { is: "failure", sequence, at, type, account, webhook }
+      : { is: "failure", sequence, at, type }
   }
 
   #put(key: string, state: AlertState | undefined): void {

@@ -5,12 +5,12 @@
  *
  * It limits the memory that a lane uses.
  */
-import { Cause, Duration, Effect } from "effect"
+import { Cause, Duration, Effect, Result } from "effect"
 import { nextWithin } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
-import { Unrenderable } from "../../formats/Rendering.ts"
+import { attempt, Unrenderable } from "../../formats/Rendering.ts"
 import type { Mute } from "../../journal/Journal.ts"
-import type { Alerts } from "./Alerts.ts"
+import { type Alerts, alertKey, ownOf, showing } from "./Alerts.ts"
 import type { Batcher, LaneParts } from "./Batcher.ts"
 import type { RetryPolicy } from "./Outcome.ts"
 import { collectMutedFor, type Item, isMuteKey, muteCovers, muteKey } from "./Queue.ts"
@@ -196,9 +196,10 @@ export class Intake {
 
   /** Returns the key of the event. If it has none, the event becomes a dead letter, and this returns `undefined`. */
   #keyOf(entry: Entry): string | undefined {
-    const { key, events } = this.#parts
+    const { key, events, alerts } = this.#parts
     try {
-      return key(entry)
+      const text = key(entry)
+      return alerts === undefined || text === "" ? text : alertKey(text)
     } catch (error) {
       const item = { entry, key: "" }
       if (error instanceof Unrenderable) this.#policy.refuse(item, "DeliveryRejected", error.message)
@@ -247,10 +248,47 @@ export class Intake {
     )
     for (const entry of entries) {
       const key = retries.get(entry.sequence)?.key
-      if (key !== undefined) this.#parts.queue.addRetry({ entry: alerts?.told(entry, key) ?? entry, key })
+      if (key === undefined) continue
+      const told =
+        alerts === undefined
+          ? entry
+          : yield* this.#told(alerts, entry, key).pipe(Effect.onError(() => Effect.sync(() => giveBack(due, now))))
+      if (told !== undefined) this.#parts.queue.addRetry({ entry: told, key })
     }
     return entries.length
   })
+
+  /** Returns an alert's message. If an own entry has nothing to show, ends its alert and returns `undefined`. */
+  readonly #told = Effect.fnUntraced(function* (this: Intake, alerts: Alerts, entry: Entry, key: string) {
+    const { config, log, progress, events } = this.#parts
+    const own = ownOf(entry.event)
+    if (own === undefined) return alerts.told(entry, key, this.#textOf(entry))
+    const newest = alerts.newestOf(key)
+    const [found] = newest === undefined ? [] : yield* log.read(newest - 1, 1)
+    const failure = found?.sequence === newest && found?.event.erased === undefined ? found?.event : undefined
+    const text = failure && this.#textOf(showing(entry, failure))
+    // A reload may have changed the fields of the key.
+    if (failure !== undefined && text !== undefined && alertKey(text) === key) {
+      return alerts.told(entry, key, text, failure)
+    }
+    alerts.forget(key)
+    progress.alert({ key, state: undefined })
+    progress.count(entry, own.alert)
+    events.settle()
+    yield* Effect.logWarning(
+      `sink ${config.name}: the alert ${own.alert} ends without a message, because its newest failure is erased, no longer kept, or has another key since a reload`,
+    ).pipe(Effect.annotateLogs({ sink: config.name }))
+    return undefined
+  })
+
+  /** Returns the text of the key, which receivers get. It could be computed when the event was taken. */
+  #textOf(entry: Entry): string {
+    const { key } = this.#parts
+    return Result.getOrElse(
+      attempt(() => key(entry)),
+      () => "",
+    )
+  }
 
   /** Reads retries back from the journal. */
   readonly #read = Effect.fnUntraced(function* (this: Intake, sequences: ReadonlyArray<number>) {

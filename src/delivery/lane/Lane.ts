@@ -341,11 +341,6 @@ export class Lane {
     return Effect.raceAllFirst([pump, this.#follow, this.#time.run, this.#attendAlerts])
   }
 
-  /** The alerts with their keys; empty without a policy. */
-  get alerts(): ReadonlyArray<readonly [key: string, state: AlertState]> {
-    return [...(this.#parts.alerts?.all() ?? [])]
-  }
-
   /** Appends an operator's request about an alert. Returns false if the lane has no such alert. */
   readonly ask = Effect.fnUntraced(function* (this: Lane, id: number, request: Request) {
     const state = this.#parts.alerts?.get(id)
@@ -359,10 +354,8 @@ export class Lane {
     state: AlertState,
     what: Parameters<typeof ownEvent>[2],
   ) {
-    const { log, clock, events, config } = this.#parts
-    const [newest] = yield* log.read(state.newest - 1, 1)
-    const event = newest?.sequence === state.newest ? newest.event : undefined
-    yield* events.append(ownEvent(config.name, state, what, clock.wall(), event))
+    const { clock, events, config } = this.#parts
+    yield* events.append(ownEvent(config.name, state, what, clock.wall()))
   })
 
   /** Appends the reminders of alerts and their ends by time, once they are due. */

@@ -227,7 +227,12 @@ export class Progress {
 
   /** Ends an event without a message of its own, because the alert with this id counts it. */
   count(entry: Entry, alert: number): void {
-    this.#changes.counted({ sequence: entry.sequence, at: this.#clock.wall(), alert })
+    const { sequence } = entry
+    this.#changes.counted({ sequence, at: this.#clock.wall(), alert })
+    if (this.retries.has(sequence)) {
+      this.retries.remove(sequence, this.#clock.now())
+      this.#changes.endRetry(sequence)
+    }
     this.#ended += 1
     this.#settle({ entry })
   }

@@ -47,6 +47,7 @@ import { load } from "./lanes/StreamLoading.ts"
 import { StreamState } from "./lanes/StreamState.ts"
 import * as AuditTable from "./tables/AuditTable.ts"
 import { migrate } from "./tables/DatabaseSchema.ts"
+import * as LaneTables from "./tables/LaneTables.ts"
 
 export { latest as schema } from "./tables/DatabaseSchema.ts"
 
@@ -187,6 +188,7 @@ export const make = Effect.fnUntraced(function* (
       const own = yield* Effect.forEach(fleet.streams, (stream) => stream.lanes, { concurrency: "unbounded" })
       return laneTotals([...own, ...report.elsewhere()])
     }),
+    alerts: askingAgain(refusing(LaneTables.allAlerts(db))),
     setPaused: (name, paused, mute) =>
       askingAgain(fleet.setPause(name, { paused, ...(mute !== undefined && { mute }) })),
     endPause: (name, until) => askingAgain(fleet.endPause(name, until)),

@@ -30,7 +30,7 @@ const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | und
       status: Effect.succeed(statuses),
       busy: () => [],
       counted: () => [],
-      alerts: () => [],
+      alerts: Effect.succeed([]),
       ask: none,
       pause: none,
       mute: none,

@@ -5,6 +5,7 @@ import {
   type AlertPolicy,
   type AlertState,
   Alerts,
+  alertKey,
   dueAt,
   keptFor,
   maxAlerts,
@@ -33,7 +34,7 @@ const after = (...minutes: ReadonlyArray<number>): AlertState => {
 
 const failure = (sequence: number, at: number): Signal => ({
   ...{ is: "failure", sequence, at: at * minute },
-  ...{ type: "connected_account.refresh_failed", account: "acct_1", webhook: "scheduling" },
+  type: "connected_account.refresh_failed",
 })
 const recovery = (at: number): Signal => ({ is: "recovery", sequence: 9, at: at * minute })
 const own = (
@@ -153,11 +154,12 @@ describe("the alerts of a lane", () => {
     const newest = failed(1)
     const { state } = alerts.take(newest, "acct_1")
     if (state === undefined) throw new Error("no alert")
-    const own = { ...newest, sequence: 5, event: ownEvent("chat", state, "reminder", 9_000_000, newest.event) }
+    const own = { ...newest, sequence: 5, event: ownEvent("chat", state, "reminder", 9_000_000) }
+    expect(alerts.newestOf("acct_1")).toBe(1)
     expect(alerts.ownKey(own)).toBe("acct_1")
     expect(alerts.ownKey(newest)).toBeUndefined()
     expect(alerts.take(own, "acct_1")).toMatchObject({ sends: true, alert: 1 })
-    const { event, alert } = alerts.told(own, "acct_1")
+    const { event, alert } = alerts.told(own, "acct_1", "the account acct_1", newest.event)
     expect(event).toMatchObject({
       ...newest.event,
       id: own.event.id,
@@ -166,20 +168,19 @@ describe("the alerts of a lane", () => {
       secret: "",
       receivedAt: 9_000_000,
     })
-    expect(alert).toEqual({ key: "acct_1", action: "reminder", count: 1, first: 0, last: 0 })
+    expect(alert).toEqual({ key: "the account acct_1", action: "reminder", count: 1, first: 0, last: 0 })
   })
 
-  test("send a reminder without the failure's body once that is erased or gone", () => {
-    const alerts = new Alerts(simple, true, [])
-    const newest = failed(1)
-    const { state } = alerts.take(newest, "acct_1")
+  test("keep nothing of their events but the type and the times", () => {
+    const silencing = { ...simple, inhibitedBy: { match: ["connected_account.refresh_failed"], key: "{{account_id}}" } }
+    const alerts = new Alerts(silencing, true, [])
+    const { state } = alerts.take(entry(1, { ...failed(1).event, accountId: "acct_1" }), alertKey("acct_1"))
     if (state === undefined) throw new Error("no alert")
-    const erased = { ...newest.event, erased: { at: 0, key: [0, 0, 0] as const } }
-    for (const event of [undefined, erased]) {
-      const { body, accountId } = ownEvent("chat", state, "reminder", 9_000_000, event)
-      expect(accountId).toBe(newest.event.accountId)
-      expect(JSON.parse(new TextDecoder().decode(body)).data).toEqual({ type: newest.event.type, object: {} })
-    }
+    const { body, ...own } = ownEvent("chat", state, "reminder", 9_000_000)
+    const text = JSON.stringify([...alerts.all(), own, new TextDecoder().decode(body)])
+    expect(text).toContain("connected_account.refresh_failed")
+    expect(text).not.toContain("acct_1")
+    expect(state.group).toBe(alertKey("acct_1"))
   })
 
   test("are limited: the events of further keys are messages", () => {
@@ -215,7 +216,7 @@ describe("an alert that silences others", () => {
     expect(told(alerts, of(5, meeting), "m1")).toBe("counted in 1, m1")
     expect(told(alerts, of(6, "appointment.meeting.created"), "m1")).toBe("message in 1, m1")
     expect(told(alerts, of(7, "appointment.meeting.created"), "m2")).toBe("counted in 2, lost")
-    expect(alerts.get(2)).toMatchObject({ count: 1, others: 2, group: "acct_1" })
+    expect(alerts.get(2)).toMatchObject({ count: 1, others: 2, group: alertKey("acct_1") })
     expect(told(alerts, of(8, "connected_account.reconnected"), "lost")).toBe("message in 2, lost")
     expect(told(alerts, of(9, meeting), "m4")).toBe("message in 9, m4")
     expect(told(alerts, of(10, "appointment.meeting.created"), "m2")).toBe("counted in 2, lost")

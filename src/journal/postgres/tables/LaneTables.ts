@@ -140,6 +140,13 @@ export const alertsOf = (db: Queries, stream: number, lane: string) =>
     ({ rows }) => rows.map(({ key, state }): StoredAlert => ({ key: JSON.parse(key), state })),
   )
 
+/** Returns the alerts of all lanes of all streams. */
+export const allAlerts = (db: Queries) =>
+  Effect.map(
+    db.query<StoredAlert & { readonly lane: string }>("SELECT lane, key, state FROM alert ORDER BY lane, key"),
+    ({ rows }) => rows.map(({ key, ...row }) => ({ ...row, key: String(JSON.parse(key)) })),
+  )
+
 /** Stores and deletes alerts in one round trip, or none if there are no changes. */
 export const putAlerts = (
   db: Queries,

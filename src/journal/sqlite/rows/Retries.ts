@@ -29,6 +29,7 @@ export class AlertRows {
   constructor(db: DatabaseSync) {
     this.#sql = {
       ofLane: db.prepare("SELECT key, state FROM alert WHERE lane = ? ORDER BY key"),
+      all: db.prepare("SELECT lane, key, state FROM alert ORDER BY lane, key"),
       put: db.prepare("INSERT OR REPLACE INTO alert (lane, key, state) VALUES (?, ?, ?)"),
       delete: db.prepare("DELETE FROM alert WHERE lane = ? AND key = ?"),
       clear: db.prepare("DELETE FROM alert WHERE lane = ?"),
@@ -37,6 +38,10 @@ export class AlertRows {
 
   ofLane(lane: string): ReadonlyArray<StoredAlert> {
     return this.#sql.ofLane.all(lane).map(({ key, state }) => ({ key: text(key), state: text(state) }))
+  }
+
+  all(): ReadonlyArray<StoredAlert & { readonly lane: string }> {
+    return this.#sql.all.all().map(({ lane, key, state }) => ({ lane: text(lane), key: text(key), state: text(state) }))
   }
 
   change(lane: string, changes: ReadonlyArray<AlertChange>): void {

@@ -114,6 +114,7 @@ type Lanes = Pick<
   WholeJournal,
   | "holding"
   | "lanes"
+  | "alerts"
   | "createLanes"
   | "openLane"
   | "limitBacklog"
@@ -205,6 +206,11 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
         engine.flush()
         return backlogs.infos(engine.lanes.readFrom, engine.head)
       }),
+    ),
+    alerts: started(
+      attempt(() =>
+        engine.guard(() => engine.lanes.alerts.all().map((one) => ({ ...one, lane: ids.nameOf(one.lane) }))),
+      ),
     ),
     // A lane that had the name may get it back, which `openLane` decides.
     createLanes: (names) =>
