@@ -27,6 +27,9 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
     "SELECT lane, webhook, count(*) AS count, sum(size) AS size FROM dead GROUP BY lane, webhook",
     "SELECT first, last FROM hole",
   ],
+  "a list for an operator, of at most 10,000 rows for each sink": [
+    "SELECT lane, key, state FROM alert ORDER BY lane, key",
+  ],
   "the audit log has at most 20,000 rows": [
     `DELETE FROM audit WHERE at < ?1 OR (result = 'refused') = ?2 AND id <= ( SELECT id FROM audit WHERE (result = 'refused') = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
   ],
