@@ -351,6 +351,32 @@ describe("a lane", () => {
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
+  it.effect(
+    "sends a replayed dead letter once although the journal can't store for a while that it was taken up",
+    () => {
+      const sink = scripted(() => "pass")
+      let isStoring = true
+      const unstorable = MemoryJournal.layerWith((journal) => ({
+        settle: (settlements) => (isStoring ? journal.settle(settlements) : unavailable("not now")),
+      }))
+      return Effect.gen(function* () {
+        const journal = yield* whole
+        yield* append(1, ["sink"])
+        yield* journal.settle([settlement("sink", 1, { delivered: [], deadLetter: [letter(1)] })])
+        yield* Effect.gen(function* () {
+          yield* pass("2 seconds")
+          isStoring = false
+          yield* journal.replayDeadLetters(["sink:1"])
+          yield* pass("10 seconds")
+          isStoring = true
+          yield* pass("10 seconds")
+          expect(sink.delivered).toEqual([1])
+          expect(yield* statusOf("sink")).toMatchObject({ backlog: 0, retrying: 0, deadLetters: 0 })
+        }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink)])))
+      }).pipe(Effect.provide(unstorable))
+    },
+  )
+
   it.effect("counts the attempts before a replay also after a restart", () => {
     let refuses = true
     const sink = scripted(() => (refuses ? failed : "pass"))

@@ -126,6 +126,26 @@ describe("SqliteJournal and room", () => {
     expect(yield* grown(bavail * bsize * 0.9)).toBeLessThanOrEqual(most)
   })
 
+  it.effect("returns all pending events in order, also if they are larger than a read", function* () {
+    const at = options({ retention: Duration.minutes(3) })
+    yield* TestClock.setTime(10 * 3_600_000)
+    const [old, body] = [{ receivedAt: 10 * 3_600_000 }, new Uint8Array(3_000_000)]
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("slow")
+      for (const id of ids(6)) yield* journal.append(event(id, { ...old, body }), ["slow"])
+      yield* TestClock.adjust(Duration.minutes(4))
+      expect((yield* journal.status).first).toBe(6)
+    })
+    yield* session(at, function* (journal) {
+      const found: Array<number> = []
+      for (let last = 0; last < 6; last = found.at(-1) ?? 6) {
+        const entries = yield* journal.read(last, 100, "slow")
+        found.push(...entries.map(({ sequence }) => sequence))
+      }
+      expect(found).toEqual([1, 2, 3, 4, 5, 6])
+    })
+  })
+
   it.effect("deletes events older than the retention, but not those that a lane still waits for", function* () {
     const at = options({ retention: Duration.minutes(3) })
     yield* TestClock.setTime(10 * 3_600_000)
