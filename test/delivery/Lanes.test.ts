@@ -232,6 +232,35 @@ describe("a lane", () => {
     },
   )
 
+  it.effect("no event is too old while the wall clock is not as it was at the start", () => {
+    let passes = false
+    const sink = scripted(() => (passes ? "pass" : failed))
+    const { delivery } = spec("", sink.sink).config
+    const retry = { ...delivery.retry, maxAge: Duration.hours(1) }
+    const lanes = lanesOf([spec("sink", sink.sink, { delivery: { ...delivery, retry } })])
+    let ahead = 0
+    return Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      const wall = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead }
+      const journal = yield* whole
+      yield* append(1, ["sink"])
+      yield* Effect.provide(pass("2 seconds"), lanes)
+      yield* journal.setPaused("sink", true)
+      // The relay starts with a wrong clock, which is set right soon after.
+      ahead = 2 * 3_600_000
+      const restarted = Effect.gen(function* () {
+        ahead = 0
+        yield* (yield* Lanes).resume("sink")
+        yield* pass("10 seconds")
+        expect(yield* statusOf("sink")).toMatchObject({ retrying: 1, deadLetters: 0 })
+        passes = true
+        yield* pass("10 seconds")
+        expect(sink.delivered).toEqual([1])
+      })
+      yield* restarted.pipe(Effect.provide(Layer.fresh(lanes)), Effect.provideService(Clock.Clock, wall))
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
   it.effect("a sink that fails everything is an outage: attempts are given back and nothing is given up", () => {
     let up = false
     const sink = scripted(() => (up ? "pass" : failed))

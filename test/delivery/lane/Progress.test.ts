@@ -173,6 +173,16 @@ describe("a dead letter that waits for a retry again", () => {
 })
 
 describe("an event that has ended", () => {
+  it.effect("frees the memory of its lane once, also if it waited for a retry before", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    for (const sequence of [11, 12]) progress.take(item(sequence).entry)
+    const bytes = item(11).entry.event.body.length
+    expect(progress.open).toEqual({ events: 2, bytes: 2 * bytes })
+    progress.retry(item(11), failed, 0)
+    progress.delivered(item(11), delivery)
+    expect(progress.open).toEqual({ events: 1, bytes })
+  })
+
   it.effect(
     "is in no settlement any more if its settlement could not be stored, so that the next is due",
     function* () {
