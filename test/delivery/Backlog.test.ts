@@ -59,6 +59,33 @@ describe("a backlog that is full", () => {
       // A seed by which the event is not in flight again just when the backlog is counted.
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])), Random.withSeed("waits"))
   })
+
+  it.effect("gives up no later event for an event that can't be read because its retry is not stored yet", () => {
+    let isStoring = false
+    const sink = scripted((entry) => (entry.sequence === 1 ? failed : "hang"))
+    const { delivery } = spec("", sink.sink).config
+    const retry = { ...delivery.retry, initial: Duration.minutes(1), max: Duration.minutes(1) }
+    const overrides = {
+      backlog: { max: 20, whenFull: "deadLetter" as const },
+      delivery: { ...delivery, timeout: Duration.hours(1), retry },
+      concurrency: 1,
+    }
+    const stuck = MemoryJournal.layerWith((journal) => ({
+      settle: (some) => (isStoring ? journal.settle(some) : unavailable("not now")),
+    }))
+    return Effect.gen(function* () {
+      yield* append(1, ["sink"])
+      yield* pass("100 millis")
+      yield* append(25, ["sink"])
+      yield* pass("3 seconds")
+      isStoring = true
+      yield* pass("3 seconds")
+      expect((yield* letters("sink")).map(({ sequence }) => sequence)).toEqual([7, 6, 5, 4, 3, 1])
+    }).pipe(
+      Effect.provide(Layer.provideMerge(lanesOf([spec("sink", sink.sink, overrides)]), stuck)),
+      Random.withSeed("waits"),
+    )
+  })
 })
 
 describe("a long backlog", () => {

@@ -433,6 +433,25 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, { order: "key" })])))
   })
 
+  it.effect("a retry whose stored copy is damaged releases its key", () => {
+    const sink = scripted((entry) => (entry.sequence === 1 ? failed : "pass"))
+    const damaged = MemoryJournal.layerWith((journal) => ({
+      readRetries: (lane, sequences) =>
+        Effect.map(journal.readRetries(lane, sequences), ({ entries }) => ({
+          entries: entries.filter(({ sequence }) => sequence !== 1),
+          lost: entries.flatMap(({ sequence }) => (sequence === 1 ? [1] : [])),
+        })),
+    }))
+    return Effect.gen(function* () {
+      yield* append(3, ["sink"])
+      yield* pass("10 seconds")
+      expect([sink.attempted, sink.delivered]).toEqual([
+        [1, 2, 3],
+        [2, 3],
+      ])
+    }).pipe(Effect.provide(lanesOf([spec("sink", sink.sink, { order: "key" })]).pipe(Layer.provideMerge(damaged))))
+  })
+
   it.effect("the events of a batch are settled one by one", () => {
     const sink = scripted((entry) => (entry.sequence % 10 === 0 ? rejected : "pass"), 100)
     return Effect.gen(function* () {

@@ -126,6 +126,26 @@ describe("SqliteJournal and room", () => {
     expect(yield* grown(bavail * bsize * 0.9)).toBeLessThanOrEqual(most)
   })
 
+  it.effect("counts and keeps events after a restart that are older than the window of duplicates", function* () {
+    const duplicates = { age: Duration.hours(24), count: 2 }
+    const at = options({ retention: Duration.minutes(3), duplicates })
+    yield* TestClock.setTime(10 * 3_600_000)
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("slow")
+      const append = (id: string) => journal.append(event(id, { receivedAt: 10 * 3_600_000 }), ["slow"])
+      // Four of them share a row, and the lane has passed half of it.
+      yield* Effect.forEach(ids(4), append, { concurrency: "unbounded" })
+      for (const id of ids(6).slice(4)) yield* append(id)
+      yield* journal.settle([settlement("slow", 2)])
+    })
+    yield* session(at, function* (journal) {
+      expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 4 })
+      yield* TestClock.adjust(Duration.minutes(4))
+      expect((yield* journal.status).first).toBe(6)
+      expect(yield* read(journal)).toEqual(ids(6).slice(2))
+    })
+  })
+
   it.effect("returns all pending events in order, also if they are larger than a read", function* () {
     const at = options({ retention: Duration.minutes(3) })
     yield* TestClock.setTime(10 * 3_600_000)
