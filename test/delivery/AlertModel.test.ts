@@ -43,7 +43,7 @@ const model = (log: ReadonlyArray<Logged>): ReadonlyMap<number, string> => {
     let pending: Array<Logged> = []
     for (const one of log.filter((event) => event.account === account)) {
       const { sequence, type, at } = one
-      const [, own = "", what = "", number = ""] = /_(\d+)_(reminder|expiry)_(\d+)$/.exec(one.id) ?? []
+      const [, own = "", what = "", number = ""] = /_(\d+)_(reminder|expiry)_(\d+)_\d+$/.exec(one.id) ?? []
       const tell = (counted: number | undefined) =>
         found.set(sequence, counted === undefined ? "delivered" : `counted in ${counted}`)
       if (type === failure) {
@@ -157,7 +157,7 @@ const history = (seed: number) =>
       const accountOf = new Map(events.map(({ sequence, event }) => [sequence, event.accountId]))
       // An own entry has no account. It names its alert by the sequence of the first failure.
       const log = events.map(({ sequence, event: { id, type, accountId, receivedAt: at } }) => {
-        const account = accountId || (accountOf.get(Number(/_(\d+)_[a-z]+_\d+$/.exec(id)?.[1])) ?? "")
+        const account = accountId || (accountOf.get(Number(/_(\d+)_[a-z]+_\d+_\d+$/.exec(id)?.[1])) ?? "")
         return { sequence, id, type, account, at }
       })
       const found = events.map(({ sequence, deliveries: [delivery] }) => {

@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Exit, Layer, Scope } from "effect"
+import { Clock, Duration, Effect, Exit, Layer, Scope } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
+import type { LaneSpec } from "../../src/delivery/LaneSpec.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { AlertNote, Entry } from "../../src/event/Entry.ts"
 import { Archive } from "../../src/journal/Archive.ts"
@@ -220,6 +221,25 @@ describe("a sink with `alert`", () => {
     }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.minutes(10) })])))
   })
 
+  it.effect("sends the end of an alert that waited for the sink, although another alert came and went", () => {
+    let isDown = false
+    const chat = messages(() => (isDown ? away : "pass"))
+    const after = { count: 2, within: Duration.minutes(10) }
+    return Effect.gen(function* () {
+      yield* fails(2)
+      yield* pass("1 second")
+      isDown = true
+      yield* pass("61 minutes")
+      yield* fails(1)
+      yield* recovers()
+      yield* pass("1 second")
+      isDown = false
+      yield* pass("10 minutes")
+      expect(chat.sent).toEqual(["2: trigger of 2", expect.stringContaining("3: resolve")])
+      expect(yield* ends(3, 4, 5)).toEqual(["delivered", "counted in 4", "counted in 4"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { after, resolveAfter: Duration.hours(1) })])))
+  })
+
   it.effect("retries a reminder, and keeps it as a dead letter if it is refused", () => {
     const chat = messages((attempt) => (attempt === 2 ? failed : attempt === 3 ? rejected : "pass"))
     return Effect.gen(function* () {
@@ -227,6 +247,55 @@ describe("a sink with `alert`", () => {
       yield* pass("62 minutes")
       expect(yield* letters("chat")).toMatchObject([{ sequence: 2, entry: { event: { type: "relay.alert" } } }])
       expect(chat.sent).toEqual(["1: trigger of 1"])
+    }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.hours(1) })])))
+  })
+
+  it.effect(
+    "wakes a lane without alerts never, and a lane with one at most once a minute until something is due",
+    () => {
+      /** How often a lane sleeps in ten minutes that begin 50 minutes before the reminder, beside the rest of the relay. */
+      const sleepsOf = Effect.fnUntraced(function* (failures: number, one: LaneSpec) {
+        const clock = yield* Clock.Clock
+        let sleeps = 0
+        const sleep: typeof clock.sleep = (duration) => {
+          sleeps += 1
+          return clock.sleep(duration)
+        }
+        yield* Effect.gen(function* () {
+          yield* fails(failures)
+          yield* pass("10 minutes")
+          sleeps = 0
+          yield* pass("10 minutes")
+        }).pipe(Effect.provide(relay([one])), Effect.provideService(Clock.Clock, { ...clock, sleep }))
+        return sleeps
+      })
+      return Effect.gen(function* () {
+        const idle = yield* sleepsOf(0, spec("chat", messages().sink))
+        expect(yield* sleepsOf(0, alerting(messages().sink))).toBe(idle)
+        const reminding = alerting(messages().sink, { repeat: Duration.hours(1) })
+        expect(yield* sleepsOf(3, reminding)).toBeLessThanOrEqual(idle + 11)
+      })
+    },
+  )
+
+  it.effect("reminds on time, also after a pause and beside a newer alert", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      const { pause, resume } = yield* Lanes
+      yield* fails(1)
+      yield* pass("3599 seconds")
+      expect(chat.sent).toEqual(["1: trigger of 1"])
+      yield* pass("2 seconds")
+      expect(chat.sent.slice(1)).toEqual(["2: reminder of 1"])
+      yield* pause("chat")
+      yield* pass("3 hours")
+      expect(chat.sent).toHaveLength(2)
+      yield* resume("chat")
+      yield* pass("2 seconds")
+      expect(chat.sent.slice(2)).toEqual(["3: reminder of 1"])
+      yield* fails(1, "acct_2")
+      yield* pass("3601 seconds")
+      expect(chat.sent.slice(3).toSorted()).toEqual(["4: trigger of 1", "5: reminder of 1", "6: reminder of 1"])
     }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.hours(1) })])))
   })
 

@@ -150,37 +150,44 @@ const failed = (
   return { state, sends: fires, alert: state.id }
 }
 
-/** Returns what time has brought about: an entry to append, or the end of a state that no message depends on. */
-export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis): Due | "forgotten" | undefined => {
-  switch (state.status) {
+/** Returns when time brings something about: an entry to append, or the end of a state that no message depends on. */
+const deadlines = (
+  { after, repeat, resolveAfter }: AlertPolicy,
+  { status, last, sentAt }: AlertState,
+): ReadonlyArray<readonly [at: EpochMillis, what: Due | "forgotten"]> => {
+  switch (status) {
     case "pending":
-      return now >= state.last + Duration.toMillis(policy.after.within) + keptFor ? "forgotten" : undefined
+      return [[last + Duration.toMillis(after.within) + keptFor, "forgotten"]]
     case "resolved":
-      return now >= state.sentAt + keptFor ? "forgotten" : undefined
-    case "firing":
+      return [[sentAt + keptFor, "forgotten"]]
     case "acknowledged":
-      if (now >= state.last + Duration.toMillis(policy.resolveAfter)) return "expiry"
-      return state.status === "firing" &&
-        policy.repeat !== undefined &&
-        now >= state.sentAt + Duration.toMillis(policy.repeat)
-        ? "reminder"
-        : undefined
+      return [[last + Duration.toMillis(resolveAfter), "expiry"]]
+    case "firing": {
+      const end = [last + Duration.toMillis(resolveAfter), "expiry"] as const
+      return repeat === undefined ? [end] : [end, [sentAt + Duration.toMillis(repeat), "reminder"]]
+    }
   }
 }
+
+/** Returns what time has brought about. The end of an alert goes before a reminder. */
+export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis): Due | "forgotten" | undefined =>
+  deadlines(policy, state).find(([at]) => now >= at)?.[1]
 
 /** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
 export const ownType = "relay.alert"
 
-const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry|acknowledgement|resolution)_(\d+)$/
+const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry|acknowledgement|resolution)_(\d+)_(\d+)$/
 
-/** Returns the alert that an own entry is about, and what it says of it. */
+/** Returns the alert that an own entry is about, what it says of it, and the sequence of the failure to show. */
 export const ownOf = ({
   type,
   id,
-}: Event): { readonly is: OwnKind; readonly alert: number; readonly message: number } | undefined => {
-  const [, , alert, kind, message] = (type === ownType && ownId.exec(id)) || []
+}: Event):
+  | { readonly is: OwnKind; readonly alert: number; readonly message: number; readonly failure: number }
+  | undefined => {
+  const [, , alert, kind, message, failure] = (type === ownType && ownId.exec(id)) || []
   const is = ownKinds.find((one) => one === kind)
-  return is && { is, alert: Number(alert), message: Number(message) }
+  return is && { is, alert: Number(alert), message: Number(message), failure: Number(failure) }
 }
 
 const utf8 = new TextEncoder()
@@ -188,14 +195,14 @@ const utf8 = new TextEncoder()
 /** Returns the key of an alert from the text that its events have in common. */
 export const alertKey = (text: string): string => sha256(text).slice(0, 32)
 
-/** Makes the own entry of an alert. A second one for the same message is a duplicate. */
+/** Makes the own entry of an alert. A second one for the same message is a duplicate, unless a failure came between. */
 export const ownEvent = (
   lane: string,
-  { id, type, messages, sentAt }: AlertState,
+  { id, type, messages, sentAt, newest }: AlertState,
   what: OwnKind,
   now: EpochMillis,
 ): Event => {
-  const ownId = `evt_relay_alert_${lane}_${id}_${what}_${messages}`
+  const ownId = `evt_relay_alert_${lane}_${id}_${what}_${messages}_${newest}`
   const created_at = `${new Date(sentAt).toISOString().slice(0, 19)}Z`
   const envelope = { id: ownId, account_id: "", version: "1", created_at, data: { type, object: {} } }
   return {
@@ -260,6 +267,8 @@ export class Alerts {
   readonly #states = new Map<string, AlertState>()
   /** The keys by the ids of their alerts. */
   readonly #keys = new Map<number, string>()
+  /** Nothing is due before this time. It may be too early, because a new failure delays the end of an alert. */
+  #notBefore = Number.POSITIVE_INFINITY
 
   constructor(policy: AlertPolicy, resolves: boolean, stored: NonNullable<OpenedLane["alerts"]>) {
     this.#policy = policy
@@ -270,6 +279,11 @@ export class Alerts {
 
   get size(): number {
     return this.#states.size
+  }
+
+  /** The earliest time at which something may be due, in epoch milliseconds, or infinity without alerts. */
+  get nextDue(): EpochMillis {
+    return this.size === 0 ? Number.POSITIVE_INFINITY : this.#notBefore
   }
 
   /** Returns the key of an alert's own entry, or `undefined` if the event isn't one. It is empty if the alert is gone. */
@@ -324,7 +338,9 @@ export class Alerts {
   due(
     now: EpochMillis,
   ): ReadonlyArray<{ readonly key: string; readonly state: AlertState; readonly what: Due | "forgotten" }> {
+    this.#notBefore = Number.POSITIVE_INFINITY
     return [...this.#states].flatMap(([key, state]) => {
+      this.#noteDue(state)
       const what = dueAt(this.#policy, state, now)
       return what === undefined ? [] : { key, state, what }
     })
@@ -342,11 +358,6 @@ export class Alerts {
 
   forget(key: string): void {
     this.#put(key, undefined)
-  }
-
-  /** Returns the sequence of the failure that an own entry's message shows, or `undefined` if the alert is gone. */
-  newestOf(key: string): number | undefined {
-    return this.#states.get(key)?.newest
   }
 
   /** Returns the entry as its message's. `text` is the text of the key, and `failure` what an own entry shows. */
@@ -371,12 +382,17 @@ export class Alerts {
       : { is: "failure", sequence, at, type }
   }
 
+  #noteDue(state: AlertState): void {
+    for (const [at] of deadlines(this.#policy, state)) this.#notBefore = Math.min(this.#notBefore, at)
+  }
+
   #put(key: string, state: AlertState | undefined): void {
     const before = this.#states.get(key)
     this.#causes?.note(key, before, state)
     if (before !== undefined) this.#keys.delete(before.id)
     if (state === undefined) this.#states.delete(key)
     else {
+      this.#noteDue(state)
       this.#states.set(key, state)
       this.#keys.set(state.id, key)
     }

@@ -263,20 +263,21 @@ export class Intake {
     const { config, log, progress, events } = this.#parts
     const own = ownOf(entry.event)
     if (own === undefined) return alerts.told(entry, key, this.#textOf(entry))
-    const newest = alerts.newestOf(key)
-    const [found] = newest === undefined ? [] : yield* log.read(newest - 1, 1)
-    const failure = found?.sequence === newest && found?.event.erased === undefined ? found?.event : undefined
+    const [found] = yield* log.read(own.failure - 1, 1)
+    const failure = found?.sequence === own.failure && found.event.erased === undefined ? found.event : undefined
     const text = failure && this.#textOf(showing(entry, failure))
     // A reload may have changed the fields of the key.
     if (failure !== undefined && text !== undefined && alertKey(text) === key) {
       return alerts.told(entry, key, text, failure)
     }
-    alerts.forget(key)
-    progress.alert({ key, state: undefined })
+    if (alerts.get(own.alert) !== undefined) {
+      alerts.forget(key)
+      progress.alert({ key, state: undefined })
+    }
     progress.count(entry, own.alert)
     events.settle()
     yield* Effect.logWarning(
-      `sink ${config.name}: the alert ${own.alert} ends without a message, because its newest failure is erased, no longer kept, or has another key since a reload`,
+      `sink ${config.name}: the alert ${own.alert} ends without a message, because its failure ${own.failure} is erased, no longer kept, or has another key since a reload`,
     ).pipe(Effect.annotateLogs({ sink: config.name }))
     return undefined
   })

@@ -40,8 +40,13 @@ import { Progress } from "./Progress.ts"
 import { Queue } from "./Queue.ts"
 import { Suspects, TargetRefusals } from "./Suspects.ts"
 
-/** How often a lane with a policy looks whether its alerts need a message. */
-const attendEvery = Duration.seconds(1)
+/** Minimum milliseconds between two looks at the alerts that are due. */
+const attendEvery = 1_000
+/**
+ * Maximum milliseconds between two looks while there are alerts. The wall clock may be set, and a machine may sleep, so
+ * an alert may be due earlier than expected.
+ */
+const longestAttendance = 60_000
 /** Milliseconds between two checks of deadlines. */
 const tick = 25
 /** Maximum milliseconds between two checks, which limits how late an unexpected deadline is noticed. */
@@ -175,6 +180,10 @@ export class Lane {
   /** Set when the lane drains: no batch waits to fill. */
   #hurry = false
   #draining = false
+  /** Opened when an alert is due before `#attendsAt`. */
+  readonly #attend = Latch.makeUnsafe(false)
+  /** Epoch milliseconds of the earliest alert that the lane waits for, or infinity if it waits for none. */
+  #attendsAt = endless
   /** A bug outside the pump, while an attempt's end was handled. It ends the pump. */
   #broken: { readonly defect: unknown } | undefined
 
@@ -332,6 +341,7 @@ export class Lane {
         const more = yield* this.#pump().pipe(Effect.catch(({ message }) => this.#unreadable(message)))
         this.#parts.events.active()
         this.#time.pumped(this.inFlight.size + this.#waiting > 0)
+        if ((this.#parts.alerts?.nextDue ?? endless) < this.#attendsAt) this.#attend.openUnsafe()
         if (!more) {
           this.#pumped.openUnsafe()
           yield* this.#wake.await
@@ -362,10 +372,11 @@ export class Lane {
   get #attendAlerts(): Effect.Effect<never> {
     const { alerts, log, clock, wallClock, events, config } = this.#parts
     if (alerts === undefined) return Effect.never
+    // A wrong clock would remind of all alerts, and a paused sink would get all reminders of the pause.
+    const mayAttend = () => !this.state.stopped && wallClock.trusted() && log.mayStart()
     const attend = Effect.gen({ self: this }, function* () {
-      yield* Effect.sleep(attendEvery)
-      // A wrong clock would remind of all alerts, and a paused sink would get all reminders of the pause.
-      if (alerts.size === 0 || this.state.stopped || !wallClock.trusted() || !log.mayStart()) return
+      yield* this.#untilDue(alerts, mayAttend)
+      if (alerts.nextDue > clock.wall() || !mayAttend()) return
       for (const { key, state, what } of alerts.due(clock.wall())) {
         // Of a sink that is down, only one reminder waits.
         if (this.progress.retries.hasKey(key)) continue
@@ -379,6 +390,19 @@ export class Lane {
       }
     })
     return repeating(`looking after the alerts of the sink ${config.name}`, attend)
+  }
+
+  /** Waits until an alert may be due, or the next deadline has changed. Without alerts it waits for the first. */
+  #untilDue(alerts: Alerts, mayAttend: () => boolean): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.#attend.closeUnsafe()
+      const next = alerts.nextDue
+      this.#attendsAt = mayAttend() ? next : endless
+      if (next === endless) return Effect.asVoid(this.#attend.await)
+      const rest = mayAttend() ? next - this.clock.wall() : longestAttendance
+      const slept = Effect.sleep(Math.min(Math.max(rest, attendEvery), longestAttendance))
+      return Effect.asVoid(Effect.raceFirst(slept, this.#attend.await))
+    })
   }
 
   /** The journal itself reports its errors, so a lane only retries. */

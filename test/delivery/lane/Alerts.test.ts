@@ -11,6 +11,7 @@ import {
   maxAlerts,
   next,
   ownEvent,
+  ownOf,
   type Signal,
 } from "../../../src/delivery/lane/Alerts.ts"
 import { entry } from "../../sinks/samples.ts"
@@ -155,7 +156,7 @@ describe("the alerts of a lane", () => {
     const { state } = alerts.take(newest, "acct_1")
     if (state === undefined) throw new Error("no alert")
     const own = { ...newest, sequence: 5, event: ownEvent("chat", state, "reminder", 9_000_000) }
-    expect(alerts.newestOf("acct_1")).toBe(1)
+    expect(ownOf(own.event)).toEqual({ is: "reminder", alert: 1, message: 1, failure: 1 })
     expect(alerts.ownKey(own)).toBe("acct_1")
     expect(alerts.ownKey(newest)).toBeUndefined()
     expect(alerts.take(own, "acct_1")).toMatchObject({ sends: true, alert: 1 })
@@ -169,6 +170,13 @@ describe("the alerts of a lane", () => {
       receivedAt: 9_000_000,
     })
     expect(alert).toEqual({ key: "the account acct_1", action: "reminder", count: 1, first: 0, last: 0 })
+  })
+
+  test("end by time although a failure was received just before an earlier end", () => {
+    const { state } = new Alerts(simple, true, []).take(failed(1), "acct_1")
+    if (state === undefined) throw new Error("no alert")
+    const ends = [1, 1, 2].map((newest) => ownEvent("chat", { ...state, newest }, "expiry", 9_000_000).id)
+    expect(new Set(ends).size).toBe(2)
   })
 
   test("keep nothing of their events but the type and the times", () => {
