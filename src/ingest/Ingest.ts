@@ -222,26 +222,28 @@ const makeShares = Effect.gen(function* () {
   const { status } = yield* Archive
   const read = Effect.runSyncWith(yield* Effect.context<never>())
   const limits = new WeakMap<Webhook, RateLimit>()
-  let measured = { percent: 0, at: Number.NEGATIVE_INFINITY }
-  /** Returns how full the journal is, in percent. Its status is in memory. */
+  let measured = { usedBytes: 0, maxBytes: 1, at: Number.NEGATIVE_INFINITY }
+  /** Returns how full the journal is, in percent, with the bodies that were taken since it was measured. */
   const filling = (now: number): number => {
     if (now - measured.at >= measureAfter) {
       const { usedBytes, maxBytes } = read(status)
-      measured = { percent: (100 * usedBytes) / maxBytes, at: now }
+      measured = { usedBytes, maxBytes, at: now }
     }
-    return measured.percent
+    return (100 * measured.usedBytes) / measured.maxBytes
   }
-  return (webhook: Webhook): Answering.Excess | undefined => {
+  return (webhook: Webhook, bytes: number): Answering.Excess | undefined => {
     const { rateLimit, journalShare } = webhook
     if (rateLimit === undefined && journalShare === undefined) return undefined
     const now = Monotonic.millis(clock)
     if (journalShare !== undefined && filling(now) > journalShare) return { reason: "webhookFull" }
-    if (rateLimit === undefined) return undefined
-    const limit = limits.get(webhook) ?? new RateLimit(rateLimit, Duration.toMillis(rateLimit.per))
-    limits.set(webhook, limit)
-    const wait = limit.wait(now)
-    if (wait > 0) return { reason: "rateLimited", seconds: Math.ceil(wait / 1_000) }
-    limit.take(1)
+    if (rateLimit !== undefined) {
+      const limit = limits.get(webhook) ?? new RateLimit(rateLimit, Duration.toMillis(rateLimit.per))
+      limits.set(webhook, limit)
+      const wait = limit.wait(now)
+      if (wait > 0) return { reason: "rateLimited", seconds: Math.ceil(wait / 1_000) }
+      limit.take(1)
+    }
+    measured.usedBytes += bytes
     return undefined
   }
 })
@@ -402,7 +404,7 @@ const make = Effect.gen(function* () {
       const { sender: foreign } = webhook
       const challenge = foreign && Senders.challengeIn(foreign, body)
       if (challenge !== undefined) return answering.answerChallenge(webhook.name, { challenge })
-      const excess = excessOf(webhook)
+      const excess = excessOf(webhook, body.byteLength)
       if (excess !== undefined) return answering.refuseExcess(request, webhook.name, excess)
       const webhookId = webhookIdOf(headers, webhook)
       noteWebhookId(webhook, webhookId)

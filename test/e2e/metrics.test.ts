@@ -210,7 +210,9 @@ test("every counter matches the requests that were sent", async () => {
     relay_webhook_requests_total: {
       ...zeros(
         ["main", "second", "strict"].flatMap((webhook) =>
-          [400, 401, 404, 405, 408, 411, 413, 415, 422, 500, 503].map((code) => `code=${code} webhook=${webhook}`),
+          [400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 429, 500, 503].map(
+            (code) => `code=${code} webhook=${webhook}`,
+          ),
         ),
       ),
       "code=200 webhook=strict": 2,
