@@ -392,7 +392,9 @@ describe("an answer to a PUT", () => {
 })
 
 it.live("an answer that is no HTTP is not taken for one of TLS", function* () {
-  const server = yield* listening(createServer((socket) => socket.end("220 smtp.example.com ESMTP\r\n")))
+  const server = yield* listening(
+    createServer((socket) => socket.once("data", () => socket.end("220 smtp.example.com ESMTP\r\n"))),
+  )
   const sink = yield* openS3(() => ({ endpoint: server.url }))
   const reason = yield* reasonOf(sink.send([entry(1)]))
   expect(reason?._tag).toBe("SinkMisconfigured")
