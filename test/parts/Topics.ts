@@ -42,6 +42,29 @@ const endsOf = async (admin: Admin, topic: string, partitions: number): Promise<
   return ends?.partitions.reduce((sum, { offset }) => sum + Number(offset), 0) ?? 0
 }
 
+/** All errors of a tree, the root first. */
+const errorsIn = (error: unknown): ReadonlyArray<unknown> =>
+  error instanceof AggregateError ? [error, ...error.errors.flatMap(errorsIn)] : [error]
+
+/** Whether a broker has no other broker for a topic yet. That is so for a moment after its start. */
+const isTooEarly = (error: unknown): boolean =>
+  errorsIn(error).some((one) => Reflect.get(Object(one), "apiId") === "INVALID_REPLICATION_FACTOR")
+
+/** Repeats a call while the cluster is starting. */
+const onceStarted = async (call: () => Promise<unknown>): Promise<void> => {
+  const end = performance.now() + 60_000
+  for (;;) {
+    try {
+      await call()
+      return
+    } catch (error) {
+      const said = errorsIn(error).map((one) => (one instanceof Error ? one.message : String(one)))
+      if (!isTooEarly(error) || performance.now() > end) throw new Error(said.join(": "), { cause: error })
+      await Bun.sleep(100)
+    }
+  }
+}
+
 /** Makes a topic, with a name of its own unless it is given one, and waits until the broker has it: it answers before. */
 export const makeTopic = (
   broker: string,
@@ -53,12 +76,14 @@ export const makeTopic = (
   asAdmin(broker, async (admin) => {
     made += 1
     const topic = name ?? `topic-${made}`
-    await admin.createTopics({
-      topics: [topic],
-      partitions,
-      replicas,
-      configs: Object.entries(configs).map(([name, value]) => ({ name, value })),
-    })
+    await onceStarted(() =>
+      admin.createTopics({
+        topics: [topic],
+        partitions,
+        replicas,
+        configs: Object.entries(configs).map(([name, value]) => ({ name, value })),
+      }),
+    )
     const isThere = () =>
       endsOf(admin, topic, partitions).then(
         () => true,
