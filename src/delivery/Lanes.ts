@@ -79,7 +79,7 @@ class UnservedLanes {
 const endPausesEvery = Duration.seconds(1)
 
 /** An alert of a sink. Times are epoch milliseconds. */
-export interface AlertReport extends Omit<AlertState, "newest" | "recent" | "group"> {
+export interface AlertReport extends Omit<AlertState, "recent" | "group"> {
   readonly sink: string
   /** The account of its newest failure. It is empty if that is erased or no longer kept. */
   readonly account: string
@@ -106,9 +106,9 @@ const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], s
       ({ state: a }, { state: b }) =>
         statusOrder.indexOf(a.status) - statusOrder.indexOf(b.status) || b.last - a.last || a.id - b.id,
     )
-  return yield* Effect.forEach(states, ({ sink, state: { newest, recent: _, group: __, ...state } }, index) =>
+  return yield* Effect.forEach(states, ({ sink, state: { recent: _, group: __, ...state } }, index) =>
     Effect.gen(function* () {
-      const [found] = index < maxAccounts ? (yield* archive.events({ sequence: newest, limit: 1 })).events : []
+      const [found] = index < maxAccounts ? (yield* archive.events({ sequence: state.newest, limit: 1 })).events : []
       const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
       return {
         ...{ sink, ...state },

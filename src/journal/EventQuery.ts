@@ -83,7 +83,7 @@ export interface EventQuery {
   readonly since?: number
   /** Epoch milliseconds, excluded. */
   readonly until?: number
-  /** The conditions from here to `attemptsOver` must all be met at the same sink. */
+  /** The conditions from here to `alert` must all be met at the same sink. */
   readonly sink?: string
   /** `unrouted` went to no sink. */
   readonly outcome?: DeliveryState | "unrouted"
@@ -95,6 +95,8 @@ export interface EventQuery {
   readonly deliveredAfter?: number
   /** More attempts than this. */
   readonly attemptsOver?: number
+  /** Counted by the alert with this id. */
+  readonly alert?: number
   /** Also finds entries that were stored although another relay had the event: they have its bytes. */
   readonly duplicates?: boolean
   /** Returns the events with their bodies. Without it, only a query that names one event does. */
@@ -156,9 +158,9 @@ const isOr = <A>(wanted: A | undefined, value: A): boolean => wanted === undefin
 export const deliveryMatchOf = (
   query: Omit<EventQuery, "limit">,
 ): ((delivery: DeliveryStatus) => boolean) | undefined => {
-  const { sink, endedSince, endedUntil, deliveredAfter, attemptsOver } = query
+  const { sink, endedSince, endedUntil, deliveredAfter, attemptsOver, alert } = query
   const outcome = query.outcome === "unrouted" ? undefined : query.outcome
-  const conditions = [sink, outcome, endedSince, endedUntil, deliveredAfter, attemptsOver]
+  const conditions = [sink, outcome, endedSince, endedUntil, deliveredAfter, attemptsOver, alert]
   if (conditions.every((condition) => condition === undefined)) return undefined
   return (delivery) =>
     isOr(sink, delivery.sink) &&
@@ -166,7 +168,8 @@ export const deliveryMatchOf = (
     (endedSince === undefined || (delivery.at ?? Number.NEGATIVE_INFINITY) >= endedSince) &&
     (endedUntil === undefined || (delivery.at ?? Number.POSITIVE_INFINITY) < endedUntil) &&
     (deliveredAfter === undefined || (delivery.outcome === "delivered" && (delivery.at ?? 0) >= deliveredAfter)) &&
-    (attemptsOver === undefined || (delivery.tries ?? 0) > attemptsOver)
+    (attemptsOver === undefined || (delivery.tries ?? 0) > attemptsOver) &&
+    isOr(alert, delivery.alert)
 }
 
 /** A query as predicates. */

@@ -95,7 +95,7 @@ const requests: Readonly<
 
 const opened = Effect.fnUntraced(function* (setup: Setup = {}) {
   const times = { first: 1_000, last: 1_000, sentAt: 1_000 }
-  const facts = { status: "firing", type: "", account: "", count: 1, messages: 1 } as const
+  const facts = { status: "firing", type: "", account: "", count: 1, newest: 7, messages: 1 } as const
   const alerts = [{ sink: "chat", id: 7, ...facts, ...times }]
   const admin = yield* start({ admin: { tokens }, alerts, ...setup })
   const send = (path: string, payload: unknown, headers: Record<string, string> = bearer("ada")) =>

@@ -538,7 +538,10 @@ describe("the admin API", () => {
     const { ask } = yield* start()
     expect(yield* json(yield* ask("/openapi.json"))).toMatchObject({
       info: { title: "relay admin API", version: "1.2.3" },
-      paths: { "/api/v1/lanes/{name}/pause": { post: expect.anything() } },
+      paths: {
+        "/api/v1/lanes/{name}/pause": { post: expect.anything() },
+        "/api/v1/alerts/{sink}/{id}/resolve": { post: expect.anything() },
+      },
     })
   })
 })

@@ -157,7 +157,7 @@ describe("a sink with `alert`", () => {
       yield* pass("1 second")
       expect(chat.sent).toEqual(["1: trigger of 1", "2: trigger of 1", "4: resolve of 1"])
       expect(yield* lanes.alerts).toMatchObject([
-        { sink: "chat", id: 1, account: "acct_1", status: "acknowledged", count: 1, messages: 1 },
+        { sink: "chat", id: 1, account: "acct_1", status: "acknowledged", count: 1, newest: 1, messages: 1 },
         { sink: "chat", id: 2, account: "acct_2", status: "resolved", count: 1, messages: 2 },
       ])
       yield* pass("25 minutes")

@@ -169,4 +169,60 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await show("event/evt_paged")
     await page.getByText(/^PagerDuty incident: dedup key block.created\/acct_9\/blk_1$/).waitFor()
   })
+
+  test("shows an alert with its events, and acknowledges and resolves it, on a phone, too", async () => {
+    const tab = page.getByRole("link", { name: "Alerts", exact: true })
+    const row = (text: string) => page.locator("tbody tr", { hasText: new RegExp(text) })
+    site.writeConfig(site.config())
+    await site.run("reload")
+    await show("alerts")
+    await page.getByText(/^No sink has alerts/).waitFor()
+    expect(await tab.count()).toBe(0)
+    const { sinks, routes } = site.config() as { sinks: Record<string, { url: string }>; routes: ReadonlyArray<object> }
+    const target = { type: "pagerduty", routingKey: "0123456789abcdef0123456789abcdef", url: sinks.lake?.url }
+    site.answers.set("/lake", () => Response.json({ status: "success" }, { status: 202 }))
+    const pager = { ...target, resolve: true, alert: { repeat: "4 hours" } }
+    const type = "connected_account.refresh_failed"
+    site.writeConfig({
+      ...site.config(),
+      sinks: { ...sinks, pager },
+      routes: [...routes, { name: "lost", match: type, to: ["pager"] }],
+    })
+    await site.run("reload")
+    await tab.click()
+    await page.getByText("No alerts at the moment.").waitFor()
+    for (const id of ["evt_lost1", "evt_lost2", "evt_lost3"]) await site.deliver({ id, type, object: { id: "cal_1" } })
+    await untilLane("pager", ({ backlog }) => backlog === 0)
+    const [{ id }] = JSON.parse(await site.run("alerts", "list", "--json"))
+
+    for (const screen of [...screens, { width: 1_280, height: 900 }]) {
+      await page.setViewportSize(screen)
+      await show("alerts")
+      await row(`refresh_failed id ${id}, acct_1firingpager3.*in [34] `).waitFor()
+      const right = "document.querySelector('.row-actions button:last-child').getBoundingClientRect().right"
+      expect(Number(await page.evaluate(right))).toBeLessThan(screen.width)
+      expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0)
+    }
+
+    await page.getByRole("link", { name: "3", exact: true }).click()
+    await page.getByRole("link", { name: "evt_lost2" }).waitFor()
+    expect(await page.getByRole("link", { name: "evt_lost1" }).count()).toBe(0)
+    await page.getByRole("link", { name: "evt_lost3" }).click()
+    await page.setViewportSize({ width: 375, height: 812 })
+    await page.getByRole("link", { name: `alert ${id}` }).click()
+
+    const dialog = page.getByRole("dialog")
+    for (const [action, command, state] of [
+      ["Acknowledge", "ack", "acknowledged"],
+      ["Resolve", "resolve", "resolved"],
+    ] as const) {
+      await page.getByRole("button", { name: `${action} alert ${id} of pager` }).click()
+      await dialog.getByText(`relay alerts ${command} pager ${id}`).waitFor()
+      await dialog.getByRole("button", { name: action }).click()
+      await row(`${state}pager3.*none`).waitFor()
+    }
+    expect(await page.getByRole("button", { name: /of pager$/ }).count()).toBe(0)
+    await show("alerts?sink=pager&id=1")
+    await page.getByText(/^There is no alert 1 of the sink any more/).waitFor()
+  })
 })

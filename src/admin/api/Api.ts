@@ -73,6 +73,8 @@ export const AlertReport = Schema.Struct({
   count: Schema.Int,
   first: EpochMillis,
   last: EpochMillis,
+  /** The sequence of the newest failure. */
+  newest: Schema.Int,
   /** The number of other failures that it silenced. */
   others: optional(Schema.Int),
   /** The number of messages, and when the last was decided. */

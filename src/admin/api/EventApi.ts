@@ -32,6 +32,8 @@ const EventAtSink = Schema.Struct({
    * token: `ada (the page)`.
    */
   by: optional(Schema.String),
+  /** Only with the outcome `counted`: the id of the sink's alert that counts it. */
+  alert: optional(Schema.Int),
   /** The sequence of the copy that was appended. */
   copy: optional(Schema.Int),
   /** The lane that it was moved to. */
@@ -146,6 +148,8 @@ export class EventGroup extends HttpApiGroup.make("events").add(
       deliveredAfter: optional(EpochMillisFromString),
       /** With more attempts than this at a sink. */
       attemptsOver: optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 0, maximum: 1e9 }))),
+      /** Counted by the alert with this id. Alerts of several sinks can have the same id, so `sink` belongs to it. */
+      alert: optional(Schema.FiniteFromString.check(Schema.isInt())),
       /** The `next` of the previous page. */
       before: optional(Schema.String),
       limit,

@@ -255,6 +255,7 @@ const laneOf = (lane: LaneStatus, percentiles: Pick<Lane, "p99" | "latency">, si
     ...(sink?.digest !== undefined && { digest: true }),
     ...percentiles,
     ...(sendsAlerts(lane.type) && { alerts: true }),
+    ...(sink?.alert !== undefined && { alertPolicy: true }),
     ...(pausedUntil !== undefined && { pausedUntil }),
     ...(pausedThen !== undefined && { pausedThen }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),

@@ -170,6 +170,8 @@ export const Lane = Schema.Struct({
   latency: optional(Millis),
   /** Whether it sends alerts, so that a pause may end with `digest` or `drop`. */
   alerts: Schema.optionalKey(Schema.Literal(true)),
+  /** Whether its config has `alert`, so that its failures that belong together are one alert. */
+  alertPolicy: optional(Schema.Literal(true)),
   /** When its pause ends by itself; absent while it is not paused, or has no end. */
   pausedUntil: optional(EpochMillis),
   /** The fate of the events received during the pause; absent if they are delivered as usual. */

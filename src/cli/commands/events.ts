@@ -140,12 +140,24 @@ export const events = Command.make(
       Flag.withDescription("Only events that took more than N attempts at a sink"),
       Flag.optional,
     ),
+    alert: Flag.Int("alert").pipe(
+      Flag.withMetavar("ID"),
+      Flag.withDescription(
+        "Only events that the alert with this id counts; alerts list has the ids, and --sink its sink",
+      ),
+      Flag.optional,
+    ),
     limit,
     before: text("before", "PLACE", "Only older than this place in the log, for the next page"),
   },
-  Effect.fn(function* ({ deliveredAfter, attemptsOver, before, limit, ...flags }) {
+  Effect.fn(function* ({ deliveredAfter, attemptsOver, alert, before, limit, ...flags }) {
     const selected = yield* selectionOf(flags)
-    const query = { ...selected, ...given({ attemptsOver, before }), ...(yield* timesOf({ deliveredAfter })), limit }
+    const query = {
+      ...selected,
+      ...given({ attemptsOver, alert, before }),
+      ...(yield* timesOf({ deliveredAfter })),
+      limit,
+    }
     const page = yield* ask((client) => client.events.list({ query }))
     if (yield* Json) return yield* printJson(page)
     if (page.events.length > 0) {

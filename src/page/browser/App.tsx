@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from "preact/hooks"
 import { health, levelOf } from "../../admin/status/Health.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { span } from "../../formats/Texts.ts"
+import { AlertList, alertingSinks } from "./AlertList.tsx"
 import { AuditLog } from "./AuditLog.tsx"
 import { DeadLetterList } from "./DeadLetterList.tsx"
 import { EventSearch } from "./EventSearch.tsx"
@@ -70,6 +71,7 @@ const views = [
   ["", "Overview"],
   ["live", "Live"],
   ["events", "Events"],
+  ["alerts", "Alerts"],
   ["dead-letters", "Dead letters"],
   ["replay", "Replay"],
   ["routes", "Routes"],
@@ -117,6 +119,7 @@ const Header = () => {
       : headline(now)
   const { view } = place.value
   const shown = view === "event" ? "events" : view
+  const hasAlerts = now !== undefined && alertingSinks(now).length > 0
   const letters = now?.lanes.reduce((sum, { deadLetters }) => sum + deadLetters, 0) ?? 0
   return (
     <header>
@@ -135,12 +138,14 @@ const Header = () => {
         </button>
       </div>
       <nav aria-label="Views">
-        {views.map(([name, title]) => (
-          <a key={name} href={linkTo(name)} {...(shown === name && { "aria-current": "page" as const })}>
-            {title}
-            {name === "dead-letters" && letters > 0 && <span class="badge">{number(letters)}</span>}
-          </a>
-        ))}
+        {views
+          .filter(([name]) => name !== "alerts" || hasAlerts)
+          .map(([name, title]) => (
+            <a key={name} href={linkTo(name)} {...(shown === name && { "aria-current": "page" as const })}>
+              {title}
+              {name === "dead-letters" && letters > 0 && <span class="badge">{number(letters)}</span>}
+            </a>
+          ))}
       </nav>
     </header>
   )
@@ -166,6 +171,8 @@ const View = ({ now }: { readonly now: Status }) => {
       return <EventStory key={of} id={of} status={now} />
     case "sink":
       return <SinkView key={of} name={of} status={now} />
+    case "alerts":
+      return <AlertList status={now} />
     case "dead-letters":
       return <DeadLetterList status={now} />
     case "replay":

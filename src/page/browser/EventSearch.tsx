@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks"
 import type { Event } from "../../admin/api/EventApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
+import { alertingSinks } from "./AlertList.tsx"
 import { sinksOf } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
 import {
@@ -102,7 +103,7 @@ const IdSearch = () => {
 
 export const EventSearch = ({ status }: { readonly status: Status }) => {
   const { query } = place.value
-  const { form, field } = useForm({ ...anyEvent, sink: "", deliveredAfter: "", attemptsOver: "", ...query })
+  const { form, field } = useForm({ ...anyEvent, sink: "", deliveredAfter: "", attemptsOver: "", alert: "", ...query })
   const { before = "" } = query
   const page = useLoaded(JSON.stringify(query), () => {
     const { deliveredAfter, type, ...filters } = query
@@ -132,6 +133,7 @@ export const EventSearch = ({ status }: { readonly status: Status }) => {
           <Choice label="Sink" {...field("sink")} of={sinksOf(status)} />
           <MomentField label="Delivered from" {...field("deliveredAfter")} />
           <TextField label="More attempts than" {...field("attemptsOver")} />
+          {alertingSinks(status).length > 0 && <TextField label="Counted by alert" {...field("alert")} />}
           <button type="submit">Search</button>
         </Filters>
       </details>

@@ -100,7 +100,7 @@ const SinkOutcome = ({
   readonly sequence: number
   readonly isErased: boolean
 }) => {
-  const { at, lane, outcome, sentIn, payload } = sink
+  const { alert, at, lane, outcome, sentIn, payload } = sink
   const dedupKey = dedupKeyOf(payload)
   const id = `${sink.sink}:${sequence}`
   const reason = reasonOf(sink)
@@ -137,6 +137,12 @@ const SinkOutcome = ({
       {sentIn === "digest" && outcome === "delivered" && at !== undefined && (
         <p>
           <a href={linkToDigest(sink.sink, at)}>All events of its digest</a>
+        </p>
+      )}
+      {alert !== undefined && (
+        <p>
+          It sent no message of its own:{" "}
+          <a href={linkTo("alerts", "", { sink: sink.sink, id: String(alert) })}>alert {alert}</a> counts it.
         </p>
       )}
       {lane !== undefined && (

@@ -8,6 +8,7 @@ const running = runningIn(temporary())
 const alert = {
   ...{ sink: "oncall", id: 4_711, status: "firing" as const },
   ...{ type: "connected_account.refresh_failed", account: "acct_1", count: 12, first: 1_000, last: 61_000 },
+  newest: 4_730,
   ...{ messages: 2, sentAt: 61_000, remindsAt: 14_461_000 },
 } as const
 

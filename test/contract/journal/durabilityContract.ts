@@ -136,6 +136,13 @@ export const durabilityContract = (name: string, create: Create): void => {
         expect(found?.deliveries).toContainEqual(status)
         const counted = (yield* journal.events({ outcome: "counted", limit: 9 })).events
         expect(counted.map(({ sequence }) => sequence)).toEqual([2])
+        for (const [alert, found] of [
+          [1, [2]],
+          [2, []],
+        ] as const) {
+          const { events } = yield* journal.events({ sink: "old", alert, limit: 9 })
+          expect(events.map(({ sequence }) => sequence)).toEqual([...found])
+        }
         yield* journal.openLane("new", { renamedFrom: "old" })
         yield* journal.dropLane("lake")
       })

@@ -238,7 +238,8 @@ export class Search {
   }
 
   /** Returns the tables that hold all events that the query can find, or `undefined` if the log must be read. */
-  #only({ outcome, attemptsOver = 0 }: EventQuery) {
+  #only({ outcome, attemptsOver = 0, alert }: EventQuery) {
+    if (alert !== undefined) return this.#sql.ended
     if (outcome === "retrying" || outcome === "dead") return this.#sql[outcome]
     if (outcome === "dropped" || outcome === "replayed" || outcome === "moved" || outcome === "counted") {
       return this.#sql.ended

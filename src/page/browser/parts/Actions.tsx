@@ -1,5 +1,6 @@
-/** Actions on sinks and dead letters. Each asks for confirmation first, and shows a message afterwards. */
+/** Actions on sinks, alerts and dead letters. Each asks for confirmation first, and shows a message afterwards. */
 import { type Signal, signal } from "@preact/signals"
+import type { AlertReport } from "../../../admin/api/Api.ts"
 import type { Selection } from "../../../admin/api/DeadLetterApi.ts"
 import type { Lane, Status } from "../../../admin/status/Status.ts"
 import { quarantine } from "../../../event/Event.ts"
@@ -172,6 +173,62 @@ export const changes = signal(0)
 const changed = (text: string): string => {
   changes.value += 1
   return text
+}
+
+const acknowledge = ({ sink, id }: AlertReport): void =>
+  confirm({
+    title: `Acknowledge alert ${id} of ${plain(sink)}?`,
+    what: (
+      <p>
+        It sends no more reminders. If the sink has <code>resolve</code>, its end is still sent.
+      </p>
+    ),
+    command: relayCommand("alerts", "ack", sink, String(id)),
+    yes: "Acknowledge",
+    act: async () => {
+      await admin.acknowledgeAlert(sink, id)
+      return changed(`Alert ${id} of ${plain(sink)} is acknowledged.`)
+    },
+  })
+
+const resolve = ({ sink, id, status }: AlertReport): void =>
+  confirm({
+    title: `Resolve alert ${id} of ${plain(sink)}?`,
+    what: (
+      <p>
+        It ends, and its next failure begins another alert.
+        {status !== "pending" && (
+          <>
+            {" "}
+            If the sink has <code>resolve</code>, its end is sent.
+          </>
+        )}
+      </p>
+    ),
+    command: relayCommand("alerts", "resolve", sink, String(id)),
+    yes: "Resolve",
+    act: async () => {
+      await admin.resolveAlert(sink, id)
+      return changed(`Alert ${id} of ${plain(sink)} is resolved.`)
+    },
+  })
+
+export const AlertActions = ({ alert }: { readonly alert: AlertReport }) => {
+  const { sink, id, status } = alert
+  const name = `alert ${id} of ${plain(sink)}`
+  if (status === "resolved") return null
+  return (
+    <div class="row-actions">
+      {status === "firing" && (
+        <button type="button" aria-label={`Acknowledge ${name}`} onClick={() => acknowledge(alert)}>
+          Acknowledge
+        </button>
+      )}
+      <button type="button" aria-label={`Resolve ${name}`} onClick={() => resolve(alert)}>
+        Resolve
+      </button>
+    </div>
+  )
 }
 
 /** `amount` is the number of dead letters, or a text if the number is not known exactly. */

@@ -5,6 +5,7 @@
  * other page can read it.
  */
 import { signal } from "@preact/signals"
+import type { AlertReport } from "../../../admin/api/Api.ts"
 import type { Count } from "../../../admin/api/ApiParts.ts"
 import type { DeadLetter, Replayed, Selection } from "../../../admin/api/DeadLetterApi.ts"
 import type { EventPage, EventReports } from "../../../admin/api/EventApi.ts"
@@ -98,6 +99,7 @@ interface EventQuery {
   readonly endedUntil?: number
   readonly deliveredAfter?: number | undefined
   readonly attemptsOver?: string
+  readonly alert?: string
   readonly outcome?: string
   readonly sink?: string
   readonly before?: string
@@ -105,6 +107,8 @@ interface EventQuery {
 }
 
 const lane = (name: string, what: string): string => `/lanes/${encodeURIComponent(name)}/${what}`
+
+const alert = (sink: string, id: number, what: string): string => `/alerts/${encodeURIComponent(sink)}/${id}/${what}`
 
 export const admin = {
   /** Returns the events since the last answer, or none if there was no answer yet. */
@@ -121,11 +125,14 @@ export const admin = {
   resume: (name: string) => post(lane(name, "resume")),
   move: (name: string, to: string) => post<typeof Count.Type>(lane(name, "move"), { to }),
   drop: (name: string) => post<typeof Count.Type>(lane(name, "drop")),
+  alerts: () => get<ReadonlyArray<AlertReport>>("/alerts"),
+  acknowledgeAlert: (sink: string, id: number) => post(alert(sink, id, "acknowledge")),
+  resolveAlert: (sink: string, id: number) => post(alert(sink, id, "resolve")),
   events: (query: EventQuery) => get<typeof EventPage.Type>("/events", { ...query }),
   /** Finds an event by its id, or by its place in the log: `seq_42`. */
   explain: (id: string, reveal: boolean) =>
     get<EventReports>(`/events/${encodeURIComponent(id)}`, reveal ? { reveal: "true" } : {}),
-  deadLetters: (query: Omit<EventQuery, "deliveredAfter" | "attemptsOver" | "outcome">) =>
+  deadLetters: (query: Omit<EventQuery, "deliveredAfter" | "attemptsOver" | "alert" | "outcome">) =>
     get<ReadonlyArray<DeadLetter>>("/dead-letters", { ...query }),
   previewDeadLetters: (selection: Selection) => post<DeadLettersPreview>("/dead-letters/preview", selection),
   replayDeadLetters: (selection: Selection) => post<Replayed>("/dead-letters/replay", selection),
