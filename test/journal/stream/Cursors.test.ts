@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isPassed, later, rowsOf, settledAt } from "../../../src/journal/stream/Cursors.ts"
+import { isPassed, later, rowsOf, settledAt, whyUnstorable } from "../../../src/journal/stream/Cursors.ts"
 import { letter, retrying, settlement } from "../samples.ts"
 import { cursorOf, entryOf, forSeeds } from "./policies.ts"
 
@@ -28,6 +28,24 @@ test("a cursor passes one more sequence once it is settled, and all that it pass
     [8, 9],
   ] as const
   expect(settledAt({ sequence: 3, settled: ranges }, 4)).toEqual({ sequence: 6, settled: [[8, 9]] })
+})
+
+test("a settlement can be stored unless any of its numbers is a fraction", () => {
+  const [wait, dead] = [retrying(1), letter(1)]
+  const { failed: _, refunded: _refunded, ...taken } = wait
+  const counted = { sequence: 1, at: 9, alert: 1 }
+  const whole = { retry: [wait], takeBack: [taken], deadLetter: [dead], counted: [counted] }
+  expect(whyUnstorable(settlement("lake", 1, whole))).toBeUndefined()
+  for (const fraction of [
+    { retry: [{ ...wait, due: 0.5 }] },
+    { takeBack: [{ ...taken, due: 0.5 }] },
+    { deadLetter: [{ ...dead, at: 0.5 }] },
+    { counted: [{ ...counted, at: 0.5 }] },
+    { pausedFor: 0.5 },
+  ]) {
+    const why = whyUnstorable(settlement("lake", 1, { ...whole, ...fraction }))
+    expect(why?.message).toContain("The lane lake settled a number that is not an integer")
+  }
 })
 
 test("a cursor never moves back", () => {
