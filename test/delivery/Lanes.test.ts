@@ -502,6 +502,23 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink)])))
   })
 
+  it.effect("a lane that is resumed tries its retries at once, however long they were to wait", () => {
+    let passes = false
+    const sink = scripted(() => (passes ? "pass" : failed))
+    const { delivery } = spec("", sink.sink).config
+    const hour = { ...delivery.retry, initial: Duration.hours(1), max: Duration.hours(1) }
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      yield* append(1, ["sink"])
+      yield* pass("1 second")
+      yield* lanes.pause("sink")
+      passes = true
+      yield* lanes.resume("sink")
+      yield* pass("1 second")
+      expect(sink.delivered).toEqual([1])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { delivery: { ...delivery, retry: hour } })])))
+  })
+
   it.effect("the events of a removed sink go to the sink that the operator names, retrying events too", () => {
     const left = scripted((entry) => (entry.sequence <= 2 ? failed : away))
     const target = scripted(() => "pass")

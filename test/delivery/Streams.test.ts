@@ -4,6 +4,7 @@ import { Effect, Layer, SubscriptionRef } from "effect"
 import { Journal, type Log } from "../../src/journal/Journal.ts"
 import { fenced, unavailable } from "../../src/journal/JournalError.ts"
 import { servicesOf } from "../../src/journal/JournalType.ts"
+import type { Sink } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { whole } from "../journal/whole.ts"
 import { it } from "../lib/effect.ts"
@@ -76,6 +77,11 @@ describe("lanes over streams", () => {
     function* () {
       const { journal, other, take, lose, leave, refused } = yield* two
       const sink = scripted(({ sequence }) => (sequence > 2 ? "hang" : "pass"))
+      const cutOff: Array<number> = []
+      const send: Sink["send"] = (batch) =>
+        Effect.onInterrupt(sink.sink.send(batch), () =>
+          Effect.sync(() => cutOff.push(...batch.map(({ sequence }) => sequence))),
+        )
       yield* Effect.gen(function* () {
         yield* take
         yield* pass("1 second")
@@ -84,7 +90,9 @@ describe("lanes over streams", () => {
         expect(sink.attempted).toEqual([1, 2, 3])
         lose()
         yield* appendTo(other, 2)
-        yield* pass("10 seconds")
+        yield* pass("1 second")
+        expect(cutOff).toEqual([3])
+        yield* pass("9 seconds")
         expect(sink.attempted).toEqual([1, 2, 3])
         yield* leave
         yield* pass("10 seconds")
@@ -97,7 +105,9 @@ describe("lanes over streams", () => {
         expect(sink.delivered).toEqual([1, 2, 1])
       }).pipe(
         Effect.provide(
-          lanesOf([spec("sink", sink.sink)]).pipe(Layer.provideMerge(Layer.succeedContext(servicesOf(journal)))),
+          lanesOf([spec("sink", { ...sink.sink, send })]).pipe(
+            Layer.provideMerge(Layer.succeedContext(servicesOf(journal))),
+          ),
         ),
       )
     },

@@ -8,6 +8,7 @@ import { classify } from "../../../../src/journal/sqlite/file/SqliteFailure.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
+import { Origin } from "../../../../src/journal/stream/Record.ts"
 import { temporaryDirectory } from "../../../lib/temporaryRoot.ts"
 import { event, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
@@ -160,6 +161,9 @@ describe("Engine", () => {
       expect(reason(await engine.appendUnsafe(event("b"), ["lake"]))).toBe("JournalBroken")
       expect(reason(await settle(engine, 1))).toBe("JournalBroken")
       expect(() => engine.read(0, 1)).toThrow("disk I/O error")
+      expect(() => engine.acknowledge()).toThrow("disk I/O error")
+      const again = { event: event("c"), sinks: ["lake"] }
+      expect(() => engine.appendWith([again], Origin.replayed, () => () => {})).toThrow("disk I/O error")
       expect(told).toContain("code 1034")
     })
   })
