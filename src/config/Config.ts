@@ -103,7 +103,10 @@ export interface LaneConfig extends Omit<typeof Lane.Type, "concurrency" | "dige
   readonly digest?: Omit<NonNullable<(typeof Lane.Type)["digest"]>, "by">
   /** The policy of the alerts that the events of one key are. */
   readonly alert?: Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by" | "inhibitedBy"> & {
-    /** `key` is the template of the fields that the silenced failures have in common with their cause. */
+    /**
+     * `match` has patterns of event types. `key` is the template of the fields that the silenced failures have in common
+     * with their cause.
+     */
     readonly inhibitedBy?: { readonly match: ReadonlyArray<string>; readonly key: string }
   }
   /** Whether the sink also receives the recoveries of failures that are routed to it. */

@@ -165,6 +165,12 @@ const catalogueOf = (root: Fields): Catalogue => {
   }
 }
 
+/** Compiles patterns of event types. The result reports whether a pattern matches a type. */
+export const matching = (patterns: ReadonlyArray<string>): ((type: string) => boolean) => {
+  const compiled = patterns.map(Pattern.make)
+  return (type) => compiled.some(({ matches }) => matches(type))
+}
+
 /** A pattern, parsed once. A config may have many routes with the same few patterns. */
 interface Known {
   readonly problem: string | undefined

@@ -344,13 +344,8 @@ const alertRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
       const problem = Template.fieldProblem(name)
       return problem === undefined ? [] : error([...path, "alert", ...at, index], problem)
     })
-  const { match = [], by = [] } = alert.inhibitedBy ?? {}
-  const wild = match.flatMap((type, index) =>
-    /^[\w.-]+$/.test(type)
-      ? []
-      : error([...path, "alert", "inhibitedBy", "match", index], "this is not an event type", "write it in full"),
-  )
-  return [...own, ...either, ...fields(alert.by ?? [], "by"), ...wild, ...fields(by, "inhibitedBy", "by")]
+  const { by = [] } = alert.inhibitedBy ?? {}
+  return [...own, ...either, ...fields(alert.by ?? [], "by"), ...fields(by, "inhibitedBy", "by")]
 }
 
 const eitherHint = 'remove one, or add a second sink with the same target: one with "alert", and one with "digest"'

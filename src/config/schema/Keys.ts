@@ -247,8 +247,9 @@ export const grouping = {
           match: Schema.Array(Text)
             .check(Schema.isMinLength(1, { message: "name the types of the failures that silence others" }))
             .annotate({
-              description: "Event types, without wildcards, of the failures that silence others while they fire",
-              examples: [["connected_account.refresh_failed"]],
+              description: "Patterns of event types, as in routes, of the failures that silence others while they fire",
+              examples: [["connected_account.*_failed"]],
+              patterns: true,
             }),
           by: Schema.Array(Text)
             .check(Schema.isMinLength(1, { message: "name the fields that both failures have in common" }))

@@ -26,6 +26,7 @@
  */
 import { Duration, Result } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
+import { matching } from "../../config/rules/RouteRules.ts"
 import type { AlertNote, Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import { asFailure, failureEndedBy } from "../../event/EventType.ts"
@@ -218,15 +219,15 @@ export const showing = (own: Entry, { type, accountId, webhook, body, foreign }:
   event: { ...own.event, type, accountId, webhook, body, ...(foreign !== undefined && { foreign }) },
 })
 
-/** Finds the alert that silences a failure: a firing alert of the types in `inhibitedBy`, with the same fields. */
+/** Finds the alert that silences a failure: a firing alert of a type that `inhibitedBy` matches, with the same fields. */
 class Causes {
-  readonly #types: ReadonlySet<string>
+  readonly #isCause: (type: string) => boolean
   readonly #groupOf: (entry: Entry) => string
   /** The keys of alerts by their groups. An event without the fields is in no group. */
   readonly #keys = new Map<string, Set<string>>()
 
   constructor({ match, key }: NonNullable<AlertPolicy["inhibitedBy"]>) {
-    this.#types = new Set(match)
+    this.#isCause = matching(match)
     const { render } = Template.compile(key, "key")
     this.#groupOf = (entry) => {
       const text = Result.getOrElse(
@@ -239,20 +240,24 @@ class Causes {
 
   /** Returns the state with the group of the failure that began it, if its type is a cause. */
   grouped(state: AlertState, entry: Entry): AlertState {
-    if (!this.#types.has(state.type) || state.group !== undefined) return state
+    if (!this.#isCause(state.type) || state.group !== undefined) return state
     const group = this.#groupOf(entry)
     return group === "" ? state : { ...state, group }
   }
 
   /** Returns the keys of the alerts that may silence an event. */
   of(entry: Entry): Iterable<string> {
-    const isCause = this.#types.has(asFailure(entry.event).type)
-    return isCause ? [] : (this.#keys.get(this.#groupOf(entry)) ?? [])
+    if (this.#keys.size === 0) return []
+    return this.#isCause(asFailure(entry.event).type) ? [] : (this.#keys.get(this.#groupOf(entry)) ?? [])
   }
 
   /** Notes the new state of an alert, or its end. */
   note(key: string, before: AlertState | undefined, state: AlertState | undefined): void {
-    if (before?.group !== undefined && before.group !== state?.group) this.#keys.get(before.group)?.delete(key)
+    if (before?.group !== undefined && before.group !== state?.group) {
+      const others = this.#keys.get(before.group)
+      others?.delete(key)
+      if (others?.size === 0) this.#keys.delete(before.group)
+    }
     if (state?.group === undefined) return
     const keys = this.#keys.get(state.group) ?? new Set()
     this.#keys.set(state.group, keys.add(key))
@@ -360,7 +365,7 @@ export class Alerts {
     this.#put(key, undefined)
   }
 
-  /** Returns the entry as its message's. `text` is the text of the key, and `failure` what an own entry shows. */
+  /** Returns the entry as its message's. `text` is the text of the key. An own entry shows `failure`. */
   told(entry: Entry, key: string, text: string, failure?: Event): Entry {
     const { event } = entry
     const signal = this.#signalOf(entry)

@@ -92,7 +92,12 @@ export const sinks: Theme = {
     ),
     "alerts where each event is sent by itself": file('§"alert": {}'),
     "alerts beside a digest and an order": slack('"alert": { "by": [§"typ"] }, "digest": {}, "order": "key"'),
-    "an alert whose cause is a pattern": slack('"alert": { "inhibitedBy": { "match": [§"connected_account.*"] } }'),
+    "an alert whose cause is not a pattern": slack(
+      '"alert": { "inhibitedBy": { "match": [§"connected_account.*_failed|x"] } }',
+    ),
+    "an alert whose cause matches nothing": slack(
+      '"alert": { "inhibitedBy": { "match": [§"connected_acount.*_failed"] } }',
+    ),
     "an alert that is repeated in words": slack('"alert": { "repeat": §"hourly" }'),
     "an alert that its recovery would not find": slack('§"resolve": true, "alert": { "by": ["type"] }'),
     "a recovery that would not find its alert": slack('§"resolve": true, "digest": { "by": ["type", "account_id"] }'),

@@ -242,6 +242,18 @@ describe("an alert that silences others", () => {
     expect(told(again, of(3, meeting), "m1")).toBe("message in 3, m1")
   })
 
+  test("may have any type that a pattern matches, and none of these is silenced", () => {
+    const causes = { match: ["connected_account.*_failed", "calendar.{lost,closed}"], key: "{{account_id}}" }
+    const alerts = new Alerts({ ...silencing, inhibitedBy: causes }, true, [])
+    expect(told(alerts, of(1, "calendar.lost"), "calendar")).toBe("message in 1, calendar")
+    expect(told(alerts, of(2, lost), "lost")).toBe("message in 2, lost")
+    expect(told(alerts, of(3, "connected_account.other"), "other")).toBe("counted in 1, calendar")
+    expect(told(alerts, of(4, meeting), "m1")).toBe("counted in 1, calendar")
+    const none = new Alerts({ ...silencing, inhibitedBy: { ...causes, match: ["calendar.*"] } }, true, [])
+    expect(told(none, of(5, lost), "lost")).toBe("message in 5, lost")
+    expect(told(none, of(6, meeting), "m1")).toBe("message in 6, m1")
+  })
+
   test("silences nothing of an event without its fields", () => {
     const alerts = new Alerts(silencing, true, [])
     expect(told(alerts, of(1, lost, ""), "lost")).toBe("message in 1, lost")
