@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { Duration, Effect } from "effect"
 import type { LaneConfig } from "../../../src/config/Config.ts"
+import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { Suspects } from "../../../src/delivery/lane/Suspects.ts"
 import type { Entry } from "../../../src/event/Entry.ts"
 import {
@@ -14,6 +15,8 @@ import {
   SinkThrottled,
 } from "../../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../../journal/MemoryJournal.ts"
+import { retrying, settlement } from "../../journal/samples.ts"
+import { whole } from "../../journal/whole.ts"
 import { it } from "../../lib/effect.ts"
 import { sample } from "../../lib/tries.ts"
 import { append, away, failed, lanesOf, letters, pass, relay, scripted, spec, statusOf } from "../fixture.ts"
@@ -171,6 +174,21 @@ describe("an event at which the receiver", () => {
       yield* Effect.provide(pass("30 seconds"), lanes)
       expect((yield* letters("sink")).map(({ sequence, attempts }) => [sequence, attempts.length])).toEqual([[1, 4]])
     }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
+  it.effect("drops the connection is given up after it was moved from another sink, although no other passes", () => {
+    const sink = dropping((sequence) => sequence === 1, away, 1)
+    const charged = { at: 5, reason: "SinkUnavailable", message: "refused" }
+    return Effect.gen(function* () {
+      const [lanes, journal] = [yield* Lanes, yield* whole]
+      yield* journal.openLane("left")
+      yield* append(1, ["left"])
+      const waits = { ...retrying(1), due: 0, delay: 0, failed: [charged] }
+      yield* journal.settle([settlement("left", 1, { delivered: [], retry: [waits] })])
+      yield* lanes.move("left", "sink")
+      yield* pass("30 seconds")
+      expect((yield* letters("sink")).map(({ sequence, attempts }) => [sequence, attempts.length])).toEqual([[1, 4]])
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, few())])))
   })
 
   it.effect("drops the connection spoils its digest, and no other", () => {
