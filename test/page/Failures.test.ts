@@ -198,7 +198,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     for (const screen of [...screens, { width: 1_280, height: 900 }]) {
       await page.setViewportSize(screen)
       await show("alerts")
-      await row(`refresh_failed id ${id}, acct_1firingpager3.*in [34] `).waitFor()
+      await row(`refresh_failed id ${id}, acct_1firingpager.*ago3.*in [34] `).waitFor()
       const right = "document.querySelector('.row-actions button:last-child').getBoundingClientRect().right"
       expect(Number(await page.evaluate(right))).toBeLessThan(screen.width)
       expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0)
@@ -219,7 +219,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
       await page.getByRole("button", { name: `${action} alert ${id} of pager` }).click()
       await dialog.getByText(`relay alerts ${command} pager ${id}`).waitFor()
       await dialog.getByRole("button", { name: action }).click()
-      await row(`${state}pager3.*none`).waitFor()
+      await row(`${state}pager.*ago3.*none`).waitFor()
     }
     expect(await page.getByRole("button", { name: /of pager$/ }).count()).toBe(0)
     await show("alerts?sink=pager&id=1")

@@ -9,7 +9,7 @@ import { hostile, personal, type Site, startSite, token } from "./site.ts"
 
 /** axe-core, as text to run in the page. */
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
-const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes", "audit", "sink/crm"]
+const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes", "audit", "sink/crm", "alerts"]
 
 setDefaultTimeout(120_000)
 
@@ -117,17 +117,36 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
         json: found.map((one) => ({ ...one, lane: sink, type, eventId: id, accountId: "acct_8sZ2kQ4vB", at: old })),
       })
     })
+    const alert = {
+      sink,
+      id: 4_711,
+      status: "acknowledged",
+      type,
+      account: "acct_8sZ2kQ4vB",
+      count: 12_345,
+      others: 67,
+    }
+    const times = { first: old, last: old, newest: 4_730, messages: 42, sentAt: old, remindsAt: old }
+    await page.route("**/api/v1/alerts", (route) =>
+      route.fulfill({
+        json: [
+          { ...alert, ...times, status: "firing" },
+          { ...alert, ...times, id: 4_712 },
+        ],
+      }),
+    )
     await page.route("**/api/v1/status", async (route) => {
       const found = await (await route.fetch()).json()
       const lanes = found.lanes.map((lane: { name: string }) => ({
         ...lane,
+        alertPolicy: true,
         ...{ name: long(lane.name), nextAttemptAt: found.now + 120_000, oldestAt: found.now - 7_200_000 },
       }))
       await route.fulfill({ json: { ...found, lanes } })
     })
     for (const width of [1024, 1280, 1440, 375]) {
       await page.setViewportSize({ width, height: 900 })
-      for (const view of ["", "events", "dead-letters"]) {
+      for (const view of ["", "events", "dead-letters", "alerts"]) {
         await show(page, view)
         await page.locator(".scroll:visible").first().waitFor()
         expect([view, width, await page.evaluate(cut)]).toEqual([view, width, []])

@@ -33,7 +33,7 @@ const columnsOf = (now: number): ReadonlyArray<Column<AlertReport>> => [
     title: "Alert",
     cell: ({ id, type, account }) => (
       <>
-        <Name of={type} max={80} whole={34} />{" "}
+        <Name of={type} max={80} /> <br />
         <small>
           id {id}
           {account !== "" && (
@@ -55,16 +55,6 @@ const columnsOf = (now: number): ReadonlyArray<Column<AlertReport>> => [
     ),
   },
   {
-    title: "Failures",
-    kind: "amount",
-    cell: ({ sink, id, count, others = 0 }) => (
-      <a href={linkTo("events", "", { sink, alert: String(id) })} title="The events that it only counts">
-        {number(count)}
-        {others > 0 && <small> and {number(others)} silenced</small>}
-      </a>
-    ),
-  },
-  {
     title: "Since",
     cell: ({ id, first }) => (
       <a href={linkTo("event", `seq_${id}`)}>
@@ -81,14 +71,34 @@ const columnsOf = (now: number): ReadonlyArray<Column<AlertReport>> => [
     ),
   },
   {
+    title: "Failures",
+    kind: "amount",
+    cell: ({ sink, id, count, others = 0 }) => (
+      <a href={linkTo("events", "", { sink, alert: String(id) })} title="The events that it only counts">
+        {number(count)}
+        {others > 0 && (
+          <>
+            {" "}
+            <br />
+            <small>and {number(others)} silenced</small>
+          </>
+        )}
+      </a>
+    ),
+  },
+  {
     title: "Messages",
     cell: ({ messages, sentAt }) => (
       <>
         {number(messages)}
         {messages > 0 && (
-          <small>
-            , last <Ago at={sentAt} now={now} />
-          </small>
+          <>
+            {" "}
+            <br />
+            <small>
+              last <Ago at={sentAt} now={now} />
+            </small>
+          </>
         )}
       </>
     ),
@@ -161,6 +171,7 @@ export const AlertList = ({ status }: { readonly status: Status }) => {
               columns={columnsOf(status.now)}
               keyOf={({ sink, id }) => `${sink} ${id}`}
               hasHeading
+              kind="alerts"
             />
           )}
           {found !== undefined && found.length > most && (
