@@ -1,11 +1,16 @@
 /** Erasing events that other relays have stored, deliver or replay. */
 import { beforeAll, expect } from "bun:test"
-import { Duration, Effect, SubscriptionRef } from "effect"
+import { Clock, Context, Duration, Effect, Layer, SubscriptionRef } from "effect"
 import { erase } from "../../../../src/admin/api/ErasureApi.ts"
+import { Lanes } from "../../../../src/delivery/Lanes.ts"
+import type { Entry } from "../../../../src/event/Entry.ts"
 import type { Event } from "../../../../src/event/Event.ts"
 import type { JournalError } from "../../../../src/journal/JournalError.ts"
+import { servicesOf } from "../../../../src/journal/JournalType.ts"
 import type { Queries } from "../../../../src/journal/postgres/connection/Database.ts"
 import { streamOf } from "../../../../src/journal/Sequences.ts"
+import { allSent } from "../../../../src/sinks/Sink.ts"
+import { lanesOf, spec } from "../../../delivery/fixture.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip, sharedPostgres } from "../../../parts/Postgres.ts"
@@ -49,6 +54,55 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     expect(yield* holding(sql)).toBe(0)
     expect(yield* b.journal.append(event("one"), [])).toBe("duplicate")
     expect(yield* a.journal.append(event("three"), [])).toBe("appended")
+  })
+
+  it.effect("leaves nothing of them in alerts that another relay continues, and each relay lists these", function* () {
+    const { start, sql } = yield* relays
+    const sent: Array<string> = []
+    const send = (batch: ReadonlyArray<Entry>) =>
+      Effect.sync(() => {
+        sent.push(...batch.map(({ alert }) => `${alert?.action} ${alert?.key}`))
+        return allSent
+      })
+    const alert = { after: { count: 1, within: Duration.minutes(10) }, resolveAfter: Duration.days(1) }
+    const sink = { batch: { maxEvents: 100, maxBytes: 1_000_000 }, send, check: Effect.void }
+    const chat = spec("chat", sink, { order: "key", resolves: true, alert })
+    const lanesAt = ({ journal }: Relay) =>
+      Effect.map(
+        Layer.build(lanesOf([chat]).pipe(Layer.provide(Layer.succeedContext(servicesOf(journal))))),
+        (context) => Context.get(context, Lanes),
+      )
+    const [a, b] = [yield* start("a"), yield* start("b")]
+    const [atA, atB] = [yield* lanesAt(a), yield* lanesAt(b)]
+    const type = "connected_account.refresh_failed"
+    const receivedAt = yield* Clock.currentTimeMillis
+    for (const accountId of ["anna", "bob"]) {
+      yield* a.journal.append(old(accountId, { type, accountId, receivedAt }), ["chat"])
+    }
+    yield* seconds(5)
+    expect(sent).toEqual(["trigger anna", "trigger bob"])
+    const listed = Effect.map(Effect.all([atA.alerts, atB.alerts]), (all) =>
+      all.map((alerts) => alerts.map(({ account }) => account)),
+    )
+    expect(yield* listed).toEqual([
+      ["anna", "bob"],
+      ["anna", "bob"],
+    ])
+    const [ofAnna = 0, ofBob = 0] = (yield* atB.alerts).map(({ id }) => id)
+    expect((yield* erase({ archive: b.journal, whileStopped }, { account: "anna" })).count).toBe(1)
+    const ask = (id: number) =>
+      Effect.all([atA.ask("chat", id, "resolution"), atB.ask("chat", id, "resolution")]).pipe(
+        Effect.map((answers) => expect(answers.toSorted()).toEqual([false, true])),
+      )
+    yield* ask(ofBob)
+    yield* seconds(5)
+    const [table] = yield* sql("SELECT string_agg(key || state, ' ') AS text FROM relay.alert")
+    expect(table?.text).toContain(type)
+    expect(table?.text).not.toMatch(/anna|bob/)
+    yield* ask(ofAnna)
+    yield* seconds(5)
+    expect(sent).toEqual(["trigger anna", "trigger bob", "resolve bob"])
+    expect(yield* listed).toEqual([["bob"], ["bob"]])
   })
 
   it.effect("gives up an event that another relay delivers, and that relay re-reads its stream", function* () {
