@@ -95,7 +95,7 @@ export class RetryQueue {
 
   /** Takes over events that waited for a retry before a restart or in another lane. */
   load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
-    for (const { lastFailure, attempts, ...one } of [...retrying].sort((a, b) => a.sequence - b.sequence)) {
+    for (const { lastFailure, attempts, ...one } of retrying) {
       // It waited before its lane sent digests, so it gets a group of its own.
       const key = one.key === "" && this.#digestSize > 1 ? `#${one.sequence}` : one.key
       const defects = lastFailure === "Defect" ? 1 : 0

@@ -2,6 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import type { Event } from "../../../src/event/Event.ts"
+import { eventLoop } from "../../../src/event/EventLoop.ts"
 import { attempts, event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { appendAll, type Create, lane, type Service, testWith } from "./sessions.ts"
 
@@ -152,6 +153,23 @@ export const deadLettersContract = (name: string, create: Create): void => {
       expect(copies.every(({ replayed, sinks }) => replayed && sinks.join() === "audit,new")).toBe(true)
       expect((yield* lane(journal, "new"))?.backlog).toBe(2)
       expect((yield* journal.deadLetters({ limit: 10 })).map(({ id }) => id)).toEqual(["lake:3", "audit:3", "lake:2"])
+    })
+
+    test("replays all entries in smaller parts while deliveries arrive", function* (journal) {
+      const count = 40
+      yield* appendAll(
+        journal,
+        Array.from({ length: count }, (_, at) => `evt_${at}`),
+        ["lake"],
+      )
+      let targets = Array.from({ length: count }, (_, at) => ({ sequence: at + 1, sinks: ["lake"] }))
+      while (targets.length > 0) {
+        eventLoop.delivery()
+        const { done, gone } = yield* journal.replay(targets)
+        expect([done > 0, gone]).toEqual([true, []])
+        targets = targets.slice(done)
+      }
+      expect(yield* journal.head).toBe(2 * count)
     })
 
     test("replays some megabytes at a time, at least one entry", function* (journal) {

@@ -203,6 +203,14 @@ describe("an event that has ended", () => {
 })
 
 describe("a wait", () => {
+  it.effect("behind an earlier event of its key keeps the attempts and the age of a retry", function* () {
+    const progress = progressOf([11], yield* Clock.Clock)
+    const before = [progress.tried(item(11)), progress.age(item(11))]
+    progress.retryBehind(item(11))
+    expect(before[0]).toBe(1)
+    expect([progress.tried(item(11)), progress.age(item(11))]).toEqual(before)
+  })
+
   // Found by the simulation (seed 477000503): one such event kept every lane's progress from being stored.
   it.effect("of a fraction of a millisecond, which a sink may ask for, is stored as whole milliseconds", function* () {
     const progress = progressOf([], yield* Clock.Clock)

@@ -47,6 +47,28 @@ describe("a lane's retry queue", () => {
     expect(retries.isBehind("acct_1", 3)).toBe(false)
   })
 
+  test("the next event of a key need not wait any longer once the event before it has ended", () => {
+    const retries = new RetryQueue()
+    retries.put(event(1, 100, "acct_1"))
+    retries.put(event(2, 900, "acct_1", 0))
+    expect(sequences(retries.takeDue(100, 10))).toEqual([1])
+    retries.remove(1, 120)
+    expect(sequences(retries.takeDue(120, 10))).toEqual([2])
+  })
+
+  test("an event that has ended takes no room", () => {
+    const retries = new RetryQueue()
+    for (const [sequence, key] of [
+      [1, ""],
+      [2, "acct_1"],
+    ] as const) {
+      retries.put(event(sequence, 100, key))
+      expect(retries.hasRoom(1, 9)).toBe(false)
+      retries.remove(sequence, 120)
+      expect(retries.hasRoom(1, 9)).toBe(true)
+    }
+  })
+
   // Found by the simulation (seed 592121): the group went out again and again, without a wait.
   test("a full group goes before its window ends, but after a failed attempt it waits for its retry", () => {
     const retries = new RetryQueue(2)

@@ -41,6 +41,18 @@ describe("a thousand lanes", () => {
     })
   }
 
+  test("count an event once, also if it is found twice at a start", () => {
+    for (const sequence of [1, 2, 1, 2]) lake().routed(sequence)
+    expect(lake().size).toBe(2)
+  })
+
+  test("don't wait for events that they have settled above their cursors", () => {
+    for (let sequence = 1; sequence <= 9; sequence++) lake().routed(sequence)
+    lake().settle({ sequence: 2, settled: [[4, 6]] })
+    expect(lanes.pendingWithin(1, 8)).toEqual([3, 7, 8])
+    expect([lanes.isPending(4, 6), lanes.isPending(6, 7)]).toEqual([false, true])
+  })
+
   test("are not looked at to find the events that lanes wait for", () => {
     for (const sequence of [3, 4, 9]) lake().routed(sequence)
     lanes.get("lane 8")?.routed(4)

@@ -6,6 +6,7 @@ import type { JournalError, SettleExit } from "../../../../src/journal/Journal.t
 import { Engine } from "../../../../src/journal/sqlite/commit/Engine.ts"
 import { classify } from "../../../../src/journal/sqlite/file/SqliteFailure.ts"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
+import { prune } from "../../../../src/journal/sqlite/operations/Retention.ts"
 import { scan } from "../../../../src/journal/sqlite/operations/StartupScan.ts"
 import type { SqliteConfig } from "../../../../src/journal/sqlite/SqliteConfig.ts"
 import { Origin } from "../../../../src/journal/stream/Record.ts"
@@ -142,6 +143,25 @@ describe("Engine", () => {
       engine.inspect()
       expect(await engine.appendUnsafe(large, ["lake"])).toEqual(Exit.succeed("appended"))
       expect(engine.read(1, 9).map((entry) => [entry.sequence, entry.event.id])).toEqual([[2, "large"]])
+    })
+  })
+
+  test("prunes nothing while the disk is full, because settlements need the room", () => {
+    const at = options()
+    return withEngine(at, async (engine) => {
+      start(engine, at)
+      for (const id of ["a", "b"]) await engine.appendUnsafe(event(id), ["lake"])
+      const pages = engine.store.db.prepare("PRAGMA page_count").get()?.page_count
+      engine.store.db.prepare(`PRAGMA max_page_count = ${pages}`).get()
+      const large = event("large", { body: new Uint8Array(500_000) })
+      expect(reason(await engine.appendUnsafe(large, ["lake"]))).toBe("JournalFull")
+      engine.space.freeDiskBytes = 0
+      expect(prune(engine, Number.MAX_SAFE_INTEGER)).toBe(false)
+      expect(engine.log.oldestRow()?.first).toBe(1)
+      engine.store.db.prepare("PRAGMA max_page_count = 100000").get()
+      engine.inspect()
+      expect(prune(engine, Number.MAX_SAFE_INTEGER)).toBe(false)
+      expect(engine.log.oldestRow()?.first).toBe(2)
     })
   })
 
