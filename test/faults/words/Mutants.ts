@@ -47,8 +47,8 @@ export const mutants = mutantsOf({
     ],
     "a search for what was dropped finds it": [
       "src/journal/sqlite/search/Search.ts",
-      "return this.#sql.ended\n",
-      "return this.#sql.dead\n",
+      'outcome === "counted") {\n      return this.#sql.ended',
+      'outcome === "counted") {\n      return this.#sql.dead',
     ],
     "the backlog counts what waits for a retry": [
       "src/delivery/LaneStatus.ts",
