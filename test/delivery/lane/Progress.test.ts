@@ -173,6 +173,19 @@ describe("a dead letter that waits for a retry again", () => {
 })
 
 describe("an event that has ended", () => {
+  it.effect("has its outcome in the next settlement if its own could not be stored", function* () {
+    const progress = progressOf([], yield* Clock.Clock)
+    for (const sequence of [11, 12, 13]) progress.take(item(sequence).entry)
+    progress.delivered(item(11), delivery)
+    progress.drop(item(12).entry, "ann")
+    progress.count(item(13).entry, 1)
+    progress.alert({ key: "disk", state: "open" })
+    const lost = progress.takeChanges()
+    if (lost !== undefined) progress.restore(lost)
+    const outcomes = { delivered: [{ from: 11, to: 11 }], dropped: [{ sequence: 12 }], counted: [{ sequence: 13 }] }
+    expect(progress.takeChanges()).toMatchObject({ ...outcomes, alerts: [{ key: "disk", state: "open" }] })
+  })
+
   it.effect("frees the memory of its lane once, also if it waited for a retry before", function* () {
     const progress = progressOf([], yield* Clock.Clock)
     for (const sequence of [11, 12]) progress.take(item(sequence).entry)

@@ -106,6 +106,20 @@ describe("an event that is lost on disk", () => {
     })
   }
 
+  it.live("is reported and taken again if its retry can't be read when its lane makes it a dead letter", function* () {
+    const at = options()
+    yield* three(at, (journal) =>
+      journal.settle([settlement("lake", 3, { retry: [retrying(2)] }), settlement("audit", 3)]),
+    )
+    harm(at, "retry_record")
+    yield* session(at, function* (journal) {
+      yield* journal.settle([settlement("lake", 3, { delivered: [], deadLetter: [letter(2)] })])
+      expect(yield* journal.deadLetters({ limit: 9 })).toEqual([])
+      expect((yield* journal.status).message).toContain("the sender may send it again")
+      expect(yield* answers(journal)).toEqual(["duplicate", "appended", "duplicate"])
+    })
+  })
+
   for (const [table, kept] of [
     ["owed", undefined],
     ["retry_record", { retry: [retrying(2)] }],
