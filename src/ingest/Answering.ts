@@ -22,7 +22,7 @@ const refusalOf = ({ problem }: Event, { reason }: JournalError): RefusalReason 
   return problem !== undefined && reason.cause === "backlog" ? "quarantineFull" : "journalFull"
 }
 
-/** Makes the functions that answer the challenges of senders, by which these find out whether a URL is their user's. */
+/** Makes the functions that answer the challenges of senders. A sender uses one to find out whether a URL is its user's. */
 const makeChallenges = (
   counters: Counters.Counters,
   refuse: (request: Request, webhook: string, reason: RefusalReason, more?: More) => Response,

@@ -367,7 +367,7 @@ const credentialVerifier = ({ credential }: Unsigned, secrets: ReadonlyArray<Sec
 export const verifierOf = (scheme: Sender["scheme"], secrets: ReadonlyArray<Secret>): Verify =>
   isUnsigned(scheme) ? credentialVerifier(scheme, secrets) : verifier(scheme, secrets)
 
-// Challenges, by which a sender finds out whether a URL belongs to its user.
+// Challenges. A sender uses one to find out whether a URL belongs to its user.
 
 /** Maximum characters of a challenge, and maximum bytes of a delivery with one. */
 const longestChallenge = 512

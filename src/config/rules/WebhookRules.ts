@@ -245,7 +245,7 @@ const keyRules = (scheme: Pick<Scheme, "secret" | "ed25519">, secrets: unknown, 
     return [error(path, "this is no base64, so no delivery would verify", "the sender shows it as `whsec_` and base64")]
   })
 
-/** Checks a webhook whose sender signs nothing, so that others can read or guess what it sends. */
+/** Checks a webhook whose sender signs nothing, so that others can read or forge its deliveries. */
 const unsignedRules = ({ credential }: Unsigned, secrets: unknown, at: Path, root: Fields): ReadonlyArray<Finding> => {
   const path = [...at, "verify"]
   const [listen] = listeners(root)

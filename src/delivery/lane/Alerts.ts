@@ -1,5 +1,5 @@
 /**
- * The alerts of a lane with a policy: which events send a message, and which are
+ * The alerts of a lane with a policy. They decide which events send a message, and which are
  * only counted.
  *
  * An alert has a key, which its failures and their recovery share. Its state is a
@@ -49,7 +49,7 @@ export interface AlertState {
   readonly last: EpochMillis
   /** The sequence of its newest failure. */
   readonly newest: number
-  /** While it is pending: when its failures within the time of `after` were received. */
+  /** While it is pending: the times of its failures within `after`. */
   readonly recent: ReadonlyArray<EpochMillis>
   /** If it may silence other failures: a hash of the fields that these have in common with it, and the number of them. */
   readonly group?: string
@@ -59,10 +59,10 @@ export interface AlertState {
   readonly sentAt: EpochMillis
 }
 
-/** What an own entry is about: a reminder, the end after a time without failures, or an operator's request. */
+/** The subject of an own entry: a reminder, the end after a time without failures, or an operator's request. */
 const ownKinds = ["reminder", "expiry", "acknowledgement", "resolution"] as const
 type OwnKind = (typeof ownKinds)[number]
-/** What an operator asks of an alert: no more reminders, or its end. */
+/** An operator's request to an alert: no more reminders, or its end. */
 export type Request = "acknowledgement" | "resolution"
 type Due = Exclude<OwnKind, Request>
 
@@ -179,7 +179,7 @@ export const ownType = "relay.alert"
 
 const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry|acknowledgement|resolution)_(\d+)_(\d+)$/
 
-/** Returns the alert that an own entry is about, what it says of it, and the sequence of the failure to show. */
+/** Returns the alert of an own entry, the entry's kind, and the sequence of the failure to show. */
 export const ownOf = ({
   type,
   id,
@@ -297,7 +297,7 @@ export class Alerts {
     return own && (this.#keys.get(own.alert) ?? "")
   }
 
-  /** Decides on an event of a key. The result's `key` is that of the alert that the event is in from now on. */
+  /** Decides on an event of a key. The result's `key` names the alert that has the event from now on. */
   take(entry: Entry, key: string): Next & { readonly key: string } {
     const before = this.#states.get(key)
     const signal = this.#signalOf(entry)
@@ -339,7 +339,7 @@ export class Alerts {
     return !this.take(entry, key).sends
   }
 
-  /** Returns the alerts for which something is due. */
+  /** Returns the alerts that have something due. */
   due(
     now: EpochMillis,
   ): ReadonlyArray<{ readonly key: string; readonly state: AlertState; readonly what: Due | "forgotten" }> {

@@ -138,7 +138,7 @@ const keyless = unacceptable(
 )
 const unfit = ({ key, value, failure }: Encoded) => failure ?? (value === null && key === "" ? keyless : undefined)
 
-/** As `unfit`, for the records of a batch: a record must not overtake an earlier one of its key that is retried. */
+/** As `unfit`, for the records of a batch: a record must not overtake an earlier record of its key that is retried. */
 const unfitInOrder = (): typeof unfit => {
   const held = new Map<string, SinkError>()
   return (record) => {

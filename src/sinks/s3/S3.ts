@@ -133,7 +133,7 @@ const lineMaker = ({ format, body }: Pick<S3Config, "format" | "body">): ((entry
   }
 }
 
-/** Bytes that S3 allows for a name, without those of the sink's own part of it. */
+/** Bytes that S3 allows for a name, without the sink's own part of it. */
 const longestPrefix = 1_024 - 100
 
 /** Segments that are empty or dots would be resolved away on the way. */
@@ -141,7 +141,7 @@ const fitSegment = (segment: string): string => (/^\.{0,2}$/.test(segment) ? "_"
 
 /** Returns a function that makes the prefix of an event. It throws if the prefix is too long. */
 const prefixMaker = ({ prefix }: Pick<S3Config, "prefix">): ((entry: Entry) => string) => {
-  // Slashes of an expression's result are levels; those of a value in a text aren't.
+  // Slashes of an expression's result are levels. Slashes of a value in a text aren't.
   const template = Template.compile(prefix, typeof prefix === "string" ? "topic" : "text", "prefix")
   return (entry) => {
     const segments = template.render(entry).replace(other, "_").split("/")
@@ -233,7 +233,7 @@ const elementOf = (text: string, name: string): string =>
     ?.replace(/&(apos|#39);/g, "'")
     .replace(/&(quot|#34);/g, '"') ?? ""
 
-/** The region that S3 names instead of the one that was asked. */
+/** The region that S3 names instead of the sink's. */
 const regionIn = ({ headers, text }: Answer): string | undefined => {
   const named = [
     headers.get("x-amz-bucket-region") ?? "",
@@ -292,7 +292,7 @@ interface Request {
   readonly bytes: Uint8Array
 }
 
-/** The request with which `check` looks at the bucket. */
+/** The request that `check` sends to the bucket. */
 const looking: Request = {
   method: "GET",
   name: "",
@@ -304,9 +304,9 @@ const looking: Request = {
 /** Less than the attempt may take: after an attempt without an end, the lane sends each event alone. */
 const requestTimeout = Duration.seconds(20)
 
-/** Milliseconds by which a clock may be wrong. S3 allows 15 minutes. */
+/** The most milliseconds that a clock may be wrong. S3 allows 15 minutes. */
 const tolerance = 240_000
-/** Credentials are renewed so many milliseconds before they expire. */
+/** Credentials are renewed this number of milliseconds before they expire. */
 const renewedBefore = 60_000
 
 type Ask = (request: Request) => Effect.Effect<Answer, SinkError>
@@ -321,7 +321,7 @@ const requests = Effect.fnUntraced(function* (config: S3Config, place: AwsErrors
   let kept: AwsClient.Credentials | undefined
   /** Milliseconds that the clock of the service is ahead. */
   let ahead = 0
-  /** The name of the service may lead to another server now, while the one that fails lives on. */
+  /** The name of the service may lead to another server now, while the failing server lives on. */
   let mayHaveMoved = false
   const now = (): number => clock.currentTimeMillisUnsafe() + ahead
 

@@ -147,7 +147,7 @@ export const allAlerts = (db: Queries) =>
     ({ rows }) => rows.map(({ key, ...row }) => ({ ...row, key: String(JSON.parse(key)) })),
   )
 
-/** Stores and deletes alerts in one round trip, or none if there are no changes. */
+/** Stores and deletes alerts in one round trip. Does nothing without changes. */
 export const putAlerts = (
   db: Queries,
   stream: number,
