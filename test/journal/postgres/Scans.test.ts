@@ -52,6 +52,9 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
   "a search that has looked through the log looks through what is kept beyond it": [
     "dead, log, retry: SELECT DISTINCT ON (sequence) sequence, record FROM ((SELECT… given $1 $3",
   ],
+  "a list for an operator, of at most 10,000 rows for each sink": [
+    "alert: SELECT lane, key, state FROM alert ORDER BY lane, key…",
+  ],
 }
 
 interface Plan {
