@@ -36,7 +36,7 @@ export const sendsAlerts = (type: string): boolean => {
   return messages !== undefined && messages.composes === undefined
 }
 
-/** Of an expression, its text. If a URL may hold a secret, only its scheme and host are shown. */
+/** An expression is shown as its text. If a URL may hold a secret, only its scheme and host are shown. */
 const textOf = (value: unknown): string => {
   if (Array.isArray(value)) return value.map(textOf).join(", ")
   if (typeof value === "string") return value

@@ -23,7 +23,7 @@ describe("the page on least rights", () => {
       advised("src/sinks/aws/AwsErrors.ts", /KMSAccessDenied: .*? grant (.*?) on it/),
     ])
     for (const { Action, Resource } of policy.Statement) {
-      // The names of objects can't be known before.
+      // Nobody knows the names of objects before.
       expect(Resource.replace(/^(arn:aws:s3:::[a-z-]+\/)\*$/, "$1")).not.toContain("*")
       for (const action of Action) expect(Resource.split(":")[2]).toBe(action.split(":")[0])
     }

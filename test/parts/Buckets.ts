@@ -30,7 +30,7 @@ export interface Bucket {
 export const linesOf = ({ name, bytes }: Stored): ReadonlyArray<Uint8Array> =>
   bodies(name.endsWith(".gz") ? gunzipSync(bytes) : bytes)
 
-/** All lines of a bucket, in the order of their objects' names; waits until there are so many. */
+/** All lines of a bucket, in the order of their objects' names; waits until this many are there. */
 export const linesIn =
   ({ objects }: Bucket) =>
   (count: number): Effect.Effect<ReadonlyArray<Uint8Array>> =>

@@ -55,7 +55,7 @@ const resolved = next(policy, true, firing, recovery(5)).state
 
 type Row = readonly [state: AlertState | undefined, signal: Signal, expected: string]
 
-/** What is expected: whether the event is a message or counted in which alert, the status, and the failures counted. */
+/** The expected result: whether the event is a message or counted in which alert, the status, and the failures counted. */
 const transitions: Readonly<Record<string, Row>> = {
   "a first failure begins an alert, which is pending": [undefined, failure(1, 0), "counted in 1, pending, 1"],
   "failures below `after` are counted": [after(0), failure(2, 1), "counted in 1, pending, 2"],
