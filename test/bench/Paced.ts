@@ -2,7 +2,8 @@
  * Load that asks what an event costs: so many a second, whatever the server
  * does about it, so latency counts from the moment a delivery was due and a
  * stall shows. One request at a time is in flight on a connection, and number n
- * goes over connection n mod 64, so deliveries of one account arrive in order.
+ * goes over connection n mod 64, so deliveries of one account arrive in order. At fewer
+ * than 64 a second there are only so many connections: a server closes one that sends nothing for long.
  */
 import { Effect } from "effect"
 import { BenchError } from "./BenchError.ts"
@@ -109,12 +110,13 @@ export const paced = (
       const took = (performance.now() - began) / 1000
       finish(Effect.succeed({ requests: total, rate: total / took, p50: at(0.5), p99: at(0.99), refused }))
     }
-    const pool = Array.from({ length: connections }, () => new Connection(onAnswer, broke))
+    const senders = Math.min(connections, Math.ceil(rate))
+    const pool = Array.from({ length: senders }, () => new Connection(onAnswer, broke))
 
     const tick = () => {
       const now = performance.now()
       for (const due = Math.min(total, ((now - began) / 1000) * rate); sent < due; sent++) {
-        pool[sent % connections]?.send(Requests.request(run, { number: sent, sentAt: Date.now() }), now)
+        pool[sent % senders]?.send(Requests.request(run, { number: sent, sentAt: Date.now() }), now)
       }
       if (sent < total) timer = setTimeout(tick, 1)
     }

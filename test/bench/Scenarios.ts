@@ -3,6 +3,7 @@
  * at once and before the first round, prints its table and gives its verdicts.
  */
 import { Effect, type Scope } from "effect"
+import { backtest } from "./Backtest.ts"
 import type { BenchError } from "./BenchError.ts"
 import { drain } from "./Drain.ts"
 import * as Far from "./Far.ts"
@@ -228,6 +229,7 @@ const print = (title: string, subjects: ReadonlyArray<Rounds.Subject>, reference
 
 export const scenarios: Readonly<Record<string, Scenario>> = {
   kept,
+  backtest,
   drain,
   memory,
   routes,

@@ -62,7 +62,7 @@ export const relay = Effect.fnUntraced(function* (setup: Setup, name: string, co
   const port = yield* Child.freePort
   const adminPort = yield* Child.freePort
   const directory = relayDirectory(setup, name)
-  const file = join(directory, "relay.config.json")
+  const file = configFile(setup, name)
   writeFileSync(
     file,
     JSON.stringify({
@@ -86,6 +86,8 @@ export const relayDirectory = (setup: Setup, name: string): string => {
   mkdirSync(directory, { recursive: true })
   return directory
 }
+
+export const configFile = (setup: Setup, name: string): string => join(relayDirectory(setup, name), "relay.config.json")
 
 export const journalPath = (directory: string): string => join(directory, "journal.db")
 

@@ -31,7 +31,7 @@ export const complete = (subject: Rounds.Subject, dropped: boolean, senders = Lo
 }
 
 /** MiB, resident, so with 50 of the binary itself. */
-const most = { idle: 80, peak: 220, peakStretch: 150 }
+const most = { idle: 100, peak: 220, peakStretch: 150 }
 
 /** What a relay may take before any load, and under any. */
 export const resident = (name: string, idle: number, peak: number): ReadonlyArray<Report.Verdict> => {

@@ -9,7 +9,8 @@
  *   --rate N         so many events a second, in the place of as many as each can take
  *   --binary PATH    the compiled relay instead of src/main.ts: users run that, and its memory is smaller
  *   --rounds N --seconds N   instead of 5 rounds of 3 s
- *   --only NAME      in the place of the table: kept, drain, memory, routes, rates, sinks, page, fleet, far, start, sizing, growth
+ *   --only NAME      in the place of the table: one of kept, drain, memory, routes, rates, sinks, page, backtest, fleet, far, start,
+ *                    sizing and growth
  *   --kept N         events in the journal of `kept`, instead of 2,000,000; 1.2 GB of disk a million
  *   --long N         seconds of load to each sink of `memory`, instead of 600; up to 45 GB of disk
  *   --against PATH   compares the cost of an event with a relay compiled from another commit, at
