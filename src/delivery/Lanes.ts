@@ -79,7 +79,7 @@ class UnservedLanes {
 const endPausesEvery = Duration.seconds(1)
 
 /** An alert of a sink. Times are epoch milliseconds. */
-export interface AlertReport extends Omit<AlertState, "recent" | "group"> {
+export interface AlertReport extends Omit<AlertState, "recent" | "group" | "reference" | "previous"> {
   readonly sink: string
   /** The account of its newest failure. It is empty if that is erased or no longer kept. */
   readonly account: string
@@ -106,16 +106,18 @@ const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], s
       ({ state: a }, { state: b }) =>
         statusOrder.indexOf(a.status) - statusOrder.indexOf(b.status) || b.last - a.last || a.id - b.id,
     )
-  return yield* Effect.forEach(states, ({ sink, state: { recent: _, group: __, ...state } }, index) =>
-    Effect.gen(function* () {
-      const [found] = index < maxAccounts ? (yield* archive.events({ sequence: state.newest, limit: 1 })).events : []
-      const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
-      return {
-        ...{ sink, ...state },
-        account: found === undefined || found.event.erased !== undefined ? "" : found.event.accountId,
-        ...(repeat !== undefined && { remindsAt: state.sentAt + Duration.toMillis(repeat) }),
-      } satisfies AlertReport
-    }),
+  return yield* Effect.forEach(
+    states,
+    ({ sink, state: { recent: _, group: __, reference: ___, previous: ____, ...state } }, index) =>
+      Effect.gen(function* () {
+        const [found] = index < maxAccounts ? (yield* archive.events({ sequence: state.newest, limit: 1 })).events : []
+        const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
+        return {
+          ...{ sink, ...state },
+          account: found === undefined || found.event.erased !== undefined ? "" : found.event.accountId,
+          ...(repeat !== undefined && { remindsAt: state.sentAt + Duration.toMillis(repeat) }),
+        } satisfies AlertReport
+      }),
   )
 })
 

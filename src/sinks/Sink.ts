@@ -19,6 +19,8 @@ const errorFields = {
   answer: Schema.optionalKey(Schema.RedactedFromValue(Schema.String)),
   /** The answer's code: the status of HTTP, the reply of SMTP. */
   code: Schema.optionalKey(Schema.Int),
+  /** See {@link Failures}. The service took a part of the message before it failed. */
+  reference: Schema.optionalKey(Schema.String),
 }
 
 /** The sink can't be reached; nothing is wrong with the event. The lane backs off; no attempt is used. */
@@ -90,6 +92,10 @@ export const unacceptable = (message: string, more?: More): SinkError =>
 export const misconfigured = (message: string, more?: More): SinkError =>
   new SinkError({ reason: new SinkMisconfigured({ message, ...more }) })
 
+/** Returns the error with the reference to the part of a message that the service took. */
+export const referring = ({ reason }: SinkError, reference: string): SinkError =>
+  new SinkError({ reason: Schema.decodeSync(Reason)({ ...Schema.encodeSync(Reason)(reason), reference }) })
+
 /** Returns the error without the receiver's answer, for places that must not store parts of a request. */
 export const withoutAnswer = ({ reason }: SinkError): SinkError => {
   const { answer: _, message, ...rest } = Schema.encodeSync(Reason)(reason)
@@ -100,6 +106,11 @@ export const withoutAnswer = ({ reason }: SinkError): SinkError => {
 export interface Failures extends ReadonlyMap<number, SinkError> {
   /** The code of the answer, if there is one: the status of HTTP. */
   readonly code?: number
+  /**
+   * What the service returned for the message of an alert. The lane stores it with the alert, and later messages of the
+   * alert have it (`AlertNote`). It holds no secret and no value of an event.
+   */
+  readonly reference?: string
 }
 /** Every event was sent. */
 export const allSent: Failures = new Map()
@@ -110,6 +121,9 @@ export const sentWith = (code: number): Failures => {
   sent.set(code, known)
   return known
 }
+/** Every event was sent, in a message of an alert that the service knows by `reference`. */
+export const sentAs = (code: number, reference: string): Failures =>
+  Object.assign(new Map<number, SinkError>(), { code, reference })
 /** The outcome of a send without failures. */
 export const passed = Effect.succeed(allSent)
 

@@ -13,7 +13,7 @@
  * and is in order with the alert's other messages.
  *
  * **Guarantee.** A stored state and an own entry hold no value of an event except its
- * type and its time: keys are hashes. A message has its content from the newest failure,
+ * type and its time: keys are hashes. A reference is the service's own. A message has its content from the newest failure,
  * read when the message is sent. So an erasure of events has nothing to do here.
  *
  * ```
@@ -34,7 +34,7 @@ import { sha256 } from "../../event/IdempotencyKey.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { attempt } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
-import type { OpenedLane } from "../../journal/Journal.ts"
+import type { AlertChange, OpenedLane } from "../../journal/Journal.ts"
 
 export type AlertPolicy = NonNullable<LaneConfig["alert"]>
 
@@ -57,6 +57,16 @@ export interface AlertState {
   /** The number of messages while it fires, and when the last was decided. */
   readonly messages: number
   readonly sentAt: EpochMillis
+  /** Its message at the service. */
+  readonly reference?: Reference
+  /** The message of the alert before it, whose recovery may still wait for the sink. */
+  readonly previous?: Reference
+}
+
+/** What a service returned for a message, and the sequence of the event that the message was made of. */
+interface Reference {
+  readonly text: string
+  readonly by: number
 }
 
 /** The subject of an own entry: a reminder, the end after a time without failures, or an operator's request. */
@@ -137,6 +147,7 @@ const failed = (
   const recent = (before?.status === "pending" ? before.recent : []).filter((one) => one > at - within)
   const known = before?.status === "pending" && recent.length > 0 ? before : undefined
   const fires = recent.length + 1 >= after.count
+  const previous = before?.reference ?? before?.previous
   const state: AlertState = {
     status: fires ? "firing" : "pending",
     id: known?.id ?? sequence,
@@ -147,6 +158,7 @@ const failed = (
     recent: fires ? [] : [...recent, at],
     messages: fires ? 1 : 0,
     sentAt: at,
+    ...(previous !== undefined && { previous }),
   }
   return { state, sends: fires, alert: state.id }
 }
@@ -374,8 +386,28 @@ export class Alerts {
     const known = state !== undefined && state.id <= entry.sequence ? state : undefined
     const { count = 1, first = event.receivedAt, last = event.receivedAt } = known ?? {}
     const action = signal.is === "reminder" ? "reminder" : signal.is === "failure" ? "trigger" : "resolve"
-    const alert: AlertNote = { key: text, action, count, first, last }
+    const earlier = this.#referenceOf(entry, state)
+    // The first message of an alert changes no other, unless a part of it was sent before.
+    const reference =
+      earlier !== undefined && (action !== "trigger" || earlier.by === entry.sequence) ? earlier.text : undefined
+    const alert: AlertNote = { key: text, action, count, first, last, ...(reference !== undefined && { reference }) }
     return { ...(failure === undefined ? entry : showing(entry, failure)), alert }
+  }
+
+  #referenceOf({ sequence, replayed }: Entry, state: AlertState | undefined): Reference | undefined {
+    if (state === undefined || replayed) return undefined
+    return state.id <= sequence ? state.reference : state.previous
+  }
+
+  /** Keeps the service's reference to a message of an alert. Returns the new state to store, if it differs. */
+  refer(entry: Entry, key: string, text: string): AlertChange | undefined {
+    const state = this.#states.get(key)
+    // A replay is in no alert.
+    if (state === undefined || entry.replayed || this.#referenceOf(entry, state)?.text === text) return undefined
+    const at = state.id <= entry.sequence ? "reference" : "previous"
+    const next = { ...state, [at]: { text, by: entry.sequence } }
+    this.#put(key, next)
+    return { key, state: JSON.stringify(next) }
   }
 
   #signalOf({ sequence, event }: Entry): Signal {

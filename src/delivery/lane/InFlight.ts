@@ -97,6 +97,8 @@ export interface Attempt extends Batch {
   readonly delivered: number
   /** The response code for the delivered events, if the sink has one. */
   readonly code: number | undefined
+  /** The service's reference to the message of an alert, if it returned one. */
+  readonly reference: string | undefined
   /** The bug that ended it, for the log. */
   readonly defect: Cause.Cause<unknown> | undefined
 }
@@ -240,6 +242,7 @@ export class InFlight {
       whole,
       failure: (index) => whole ?? failures?.get(index)?.reason,
       code: failures?.code,
+      reference: failures?.reference ?? (whole !== undefined && "reference" in whole ? whole.reference : undefined),
       delivered: failures === undefined ? 0 : batch.items.length - failures.size,
       defect: Exit.isFailure(exit) && whole?._tag === "Defect" ? exit.cause : undefined,
     }

@@ -133,6 +133,7 @@ export class Outcome {
     const { items, delivered } = attempt
     if (attempt.defect !== undefined) events.defect(attempt.defect)
     if (delivered > 0) this.#passed(now)
+    this.#keepReference(attempt)
     const took = now - attempt.startedAt
     const delivery = progress.deliveredIn(took, attempt.code)
     if (delivered < items.length) return this.#settleEach(attempt, delivery, took, now)
@@ -142,6 +143,13 @@ export class Outcome {
       suspects.ended(item.entry.sequence)
     }
     return none
+  }
+
+  /** Stores the reference of a message with its alert, in the settlement that stores the outcome of the attempt. */
+  #keepReference({ items: [item], reference }: Attempt): void {
+    if (item === undefined || reference === undefined) return
+    const change = this.#parts.alerts?.refer(item.entry, item.key, reference)
+    if (change !== undefined) this.#parts.progress.alert(change)
   }
 
   /** Reports whether the events are one message: a digest, or muted events that are sent together. */
