@@ -13,6 +13,8 @@ import * as Requests from "./Requests.ts"
 export interface Pace {
   readonly rate: number
   readonly seconds: number
+  /** Makes the request with this number (default: a new delivery of the scheduling service). */
+  readonly request?: (number: number) => string
 }
 
 /** A keep-alive connection with one request in flight; what is due meanwhile waits its turn. */
@@ -78,13 +80,14 @@ class Connection {
  */
 export const paced = (
   port: number,
-  { rate, seconds }: Pace,
+  { rate, seconds, request }: Pace,
   others: ReadonlyArray<number> = [],
 ): Effect.Effect<Load, BenchError> =>
   Effect.callback<Load, BenchError>((resume) => {
     const total = rate * seconds
     const latencies = new Float64Array(total)
     const run = Requests.newRun()
+    const requestOf = request ?? ((number) => Requests.request(run, { number, sentAt: Date.now() }))
     let sent = 0
     let answered = 0
     let refused = 0
@@ -116,7 +119,7 @@ export const paced = (
     const tick = () => {
       const now = performance.now()
       for (const due = Math.min(total, ((now - began) / 1000) * rate); sent < due; sent++) {
-        pool[sent % senders]?.send(Requests.request(run, { number: sent, sentAt: Date.now() }), now)
+        pool[sent % senders]?.send(requestOf(sent), now)
       }
       if (sent < total) timer = setTimeout(tick, 1)
     }

@@ -68,16 +68,21 @@ export const newRun = (): string => crypto.randomUUID().replaceAll("-", "").slic
 export const body = (run: string, stamp: Stamp): string =>
   envelope(run, stamp, "n".repeat(bodyBytes - envelope(run, stamp, "").length))
 
-/** One delivery as the bytes of an HTTP/1.1 request. */
-export const request = (run: string, stamp: Stamp): string => {
-  const text = body(run, stamp)
-  const digest = createHmac("sha256", secret).update(text).digest("hex").toUpperCase()
-  return (
-    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Service Webhooks (https://service.example)\r\n` +
-    `x-service-signature: sha256=${digest}\r\nx-service-webhook-id: wh_bench01\r\n` +
-    `Content-Type: application/json\r\nContent-Length: ${bodyBytes}\r\n\r\n${text}`
-  )
+/** A POST as the text of an HTTP/1.1 request. The body has no character beyond ASCII. */
+export const post = (path: string, headers: Readonly<Record<string, string>>, body: string): string =>
+  `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Service Webhooks (https://service.example)\r\n` +
+  `${Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("")}` +
+  `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+
+/** A body as the scheduling service delivers it, as the text of an HTTP/1.1 request. */
+export const signed = (body: string): string => {
+  const digest = createHmac("sha256", secret).update(body).digest("hex").toUpperCase()
+  return post(path, { "x-service-signature": `sha256=${digest}`, "x-service-webhook-id": "wh_bench01" }, body)
 }
+
+export const request = (run: string, stamp: Stamp): string => signed(body(run, stamp))
 
 export const requestBytes = request(newRun(), { number: 0, sentAt: 0 }).length
 

@@ -53,6 +53,8 @@ export interface RelayConfig {
   readonly sinks: Readonly<Record<string, unknown>>
   readonly routes: ReadonlyArray<unknown>
   readonly delivery?: unknown
+  /** In the place of the scheduling service's webhook. */
+  readonly webhooks?: unknown
   /** In the place of a file of its own. */
   readonly journal?: unknown
 }

@@ -87,6 +87,7 @@ export const plan = (): Plan => {
         ...[...faults, "--binary", "dist/relay", ...timeless.map((name) => `--except=${name}`)],
       ),
       defects("one sink down, short", "isolation", "--quick"),
+      defects("two senders, short", "isolation", "--senders", "--quick"),
     ],
   }
 }
