@@ -3,13 +3,12 @@
  *
  * `ConfigFile.ts` describes the file, and `Load.ts` makes this of it.
  */
-import { DateTime, Duration } from "effect"
-import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
+import { Duration } from "effect"
+import { type Bytes, type DailyHours, days, type EpochMillis, type Millis } from "../event/Quantities.ts"
 import type { Sender } from "../routing/Foreign.ts"
 import type { Route } from "../routing/Router.ts"
 import type { Certificate } from "./Certificate.ts"
 import type { ConfigFile, Lane } from "./schema/ConfigFile.ts"
-import { dayMinutes, type Hours } from "./schema/Units.ts"
 
 // The rule by which a sender without deliveries counts as silent.
 
@@ -17,31 +16,6 @@ export interface SilentAfter {
   readonly duration: Duration.Duration
   /** If set, only time within these hours counts. */
   readonly within?: DailyHours
-}
-
-/** Hours of each day, by the clock of a time zone. */
-interface DailyHours {
-  readonly hours: Hours
-  readonly timeZone: string
-}
-
-/** Returns the beginning and the end of the hours, of the day before `at` and of all days after it. */
-function* days(
-  at: EpochMillis,
-  { hours, timeZone }: DailyHours,
-): Generator<readonly [from: EpochMillis, to: EpochMillis]> {
-  const { year, month, day } = DateTime.toParts(DateTime.makeZonedUnsafe(at, { timeZone }))
-  const instant = (day: number, minute: number): EpochMillis =>
-    DateTime.makeZonedUnsafe({ year, month, day, minute }, { timeZone, adjustForTimeZone: true }).epochMilliseconds
-  const to = hours.to > hours.from ? hours.to : hours.to + dayMinutes
-  // The hours of the day before may end after `at`.
-  for (let next = day - 1; ; next++) yield [instant(next, hours.from), instant(next, to)]
-}
-
-/** Returns the first time within the hours, from `at` on. */
-export const nextWithin = (at: EpochMillis, within: DailyHours): EpochMillis => {
-  for (const [from, to] of days(at, within)) if (at < to) return Math.max(at, from)
-  return at
 }
 
 /** Returns when a sender whose last delivery was at `since` becomes silent. */

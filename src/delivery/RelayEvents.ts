@@ -9,7 +9,7 @@ import { Clock, Context, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
 import type { Event } from "../event/Event.ts"
 import { failureEndedBy, type RelayEventType, relayEventTypes } from "../event/EventType.ts"
-import type { Millis } from "../event/Quantities.ts"
+import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
 import { collect } from "../journal/EventPages.ts"
 import { Journal, type JournalError } from "../journal/Journal.ts"
@@ -129,15 +129,17 @@ export class RelayEvents extends Context.Service<
       const journal = yield* Journal
       const clock = yield* Clock.Clock
       const active = yield* ActiveConfig
-      const sinksOf = (type: RelayEventType) => active.current.table.router.routeType(ownWebhook, type)
+      const sinksOf = (type: RelayEventType, at?: EpochMillis) =>
+        active.current.table.router.routeType(ownWebhook, type, at)
       const unresolved = yield* makeUnresolved((type) => sinksOf(type).length > 0)
       return RelayEvents.of({
         unresolved: unresolved.of,
         append: (event, lane) => Effect.asVoid(journal.append(event, [lane])),
         emit: Effect.fn("RelayEvents.emit")(function* (type, facts, lane, once) {
-          const sinks = sinksOf(type).filter((sink) => sink !== lane)
+          const now = clock.currentTimeMillisUnsafe()
+          const sinks = sinksOf(type, now).filter((sink) => sink !== lane)
           if (sinks.length === 0) return unresolved.note(type, facts)
-          yield* journal.append(eventOf(type, facts, clock.currentTimeMillisUnsafe(), once), sinks).pipe(
+          yield* journal.append(eventOf(type, facts, now, once), sinks).pipe(
             Effect.andThen(Effect.sync(() => unresolved.note(type, facts))),
             Effect.catch((error) =>
               Effect.annotateLogs(Effect.logWarning(`${type} could not be journaled: ${error.message}`), { type }),

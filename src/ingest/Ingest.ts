@@ -118,7 +118,9 @@ const routed = (
     if (isRelayEvent(type)) return quarantinedFor("event types that begin with relay. are the relay's own", event)
     if (webhook.unknownTypes === "quarantine") return quarantinedFor("the event type is not in the catalogue", event)
   }
-  const sinks = attempt(() => router.route(webhook.name, envelope, () => Envelope.exact(event, envelope)))
+  const sinks = attempt(() =>
+    router.route(webhook.name, envelope, event.receivedAt, () => Envelope.exact(event, envelope)),
+  )
   if (Result.isFailure(sinks)) return quarantinedFor(sinks.failure.message, event)
   const unredacted = event.foreign === undefined ? Envelope.unredactedFields(envelope) : none
   return { event, sinks: sinks.success, unredacted }

@@ -14,9 +14,10 @@ export const Explanation = Schema.Struct({
     "no pattern matches",
     "excepted",
     "other webhook",
+    "outside hours",
     "where differs",
   ]),
-  /** The pattern, condition or webhook that decided. For a recovery, the failure that it ends. */
+  /** The pattern, condition, webhook or hours that decided. For a recovery, the failure that it ends. */
   because: Schema.String,
 })
 export type Explanation = typeof Explanation.Type

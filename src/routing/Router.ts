@@ -4,16 +4,25 @@
  * Every matching route applies, and an event reaches each sink once. Patterns are
  * resolved once for each (webhook, event type) pair and cached. So routing an event
  * costs the same with one route as with a thousand. Only `where` reads the event,
- * and only for the routes that have it.
+ * and only for the routes that have it. `within` compares the time at which the event
+ * was received.
  *
  * A sink that resolves alerts also gets the event that ends a failure, through the
- * routes of the failure. It needs no separate route.
+ * routes of the failure. It needs no separate route, and comes at any hour: otherwise an
+ * alert of the day would stay open if the failure ended at night.
  */
 import { Duration, Redacted, Result } from "effect"
 import type { Envelope } from "../event/Envelope.ts"
 import { eventTypes, failureEndedBy, relayEventTypes } from "../event/EventType.ts"
 import { get, type Pointer, parsePointer } from "../event/Pointer.ts"
-import type { Bytes, EpochMillis, Millis } from "../event/Quantities.ts"
+import {
+  type Bytes,
+  type DailyHours,
+  describeHours,
+  type EpochMillis,
+  type Millis,
+  withinHours,
+} from "../event/Quantities.ts"
 import type { HmacFactory, SigningSecret } from "../event/Signature.ts"
 import * as Jmespath from "../formats/jmespath/Jmespath.ts"
 import { attempt } from "../formats/Rendering.ts"
@@ -29,6 +38,8 @@ export interface Route {
   readonly except: ReadonlyArray<string>
   /** Only deliveries of this webhook match (default: all). */
   readonly webhook?: string
+  /** Only events received within these hours match (default: all). */
+  readonly within?: DailyHours
   /** Conditions by JSON Pointers into the envelope; all must hold. */
   readonly where: Readonly<Record<string, Condition.Condition>>
   /** An expression over the envelope that must also hold. */
@@ -38,16 +49,27 @@ export interface Route {
 
 export interface Router {
   /**
-   * Returns the sinks of an event in the order of the config, sinks of routes with a `where` last. If no `where`
-   * decides, the same result is the same array. Throws `Unrenderable` if an expression of a `where` fails.
+   * Returns the sinks of an event that was received at this time, in the order of the config. Sinks of routes with
+   * `where` or `within` come last. If neither decides, the same result is the same array. Throws `Unrenderable` if an expression of a `where` fails.
    *
    * `exact` returns the envelope with the numbers that a double can't hold. It is called only if they may decide.
    */
-  readonly route: (webhook: string, envelope: Envelope, exact?: () => Envelope) => ReadonlyArray<string>
-  /** Routes an event without an envelope, so `where` never holds. */
-  readonly routeType: (webhook: string, type: string) => ReadonlyArray<string>
-  /** Returns every route's verdict on a type, and on the envelope if there is one. */
-  readonly explain: (webhook: string | undefined, type: string, envelope?: Envelope) => ReadonlyArray<Explanation>
+  readonly route: (
+    webhook: string,
+    envelope: Envelope,
+    at: EpochMillis,
+    exact?: () => Envelope,
+  ) => ReadonlyArray<string>
+  /** Routes an event without an envelope, so `where` never holds. Without a time, routes apply at any hour. */
+  readonly routeType: (webhook: string, type: string, at?: EpochMillis) => ReadonlyArray<string>
+  /** Returns every route's verdict on a type, and on the envelope and the time of receipt if they are given. */
+  readonly explain: (webhook: string | undefined, type: string, about?: Received) => ReadonlyArray<Explanation>
+}
+
+/** The facts about an event beside its type, if they are known. */
+interface Received {
+  readonly envelope?: Envelope | undefined
+  readonly at?: EpochMillis | undefined
 }
 
 /** A route's condition on one field. */
@@ -68,6 +90,7 @@ interface Compiled {
   readonly match: ReadonlyArray<Pattern.Pattern>
   readonly except: ReadonlyArray<Pattern.Pattern>
   readonly fields: ReadonlyArray<Field>
+  readonly within?: { readonly holds: (at: EpochMillis) => boolean; readonly text: string }
 }
 
 /** The routes of a (webhook, type) pair, resolved before an event is read. */
@@ -105,6 +128,9 @@ const compile = (route: Route, patternOf: (source: string) => Pattern.Pattern): 
   route,
   match: route.match.map(patternOf),
   except: route.except.map(patternOf),
+  ...(route.within !== undefined && {
+    within: { holds: withinHours(route.within), text: describeHours(route.within) },
+  }),
   fields: [
     ...Object.entries(route.where).map(([pointer, condition]) => {
       const doubles = Condition.doublesOf(condition)
@@ -132,11 +158,13 @@ const takes = (compiled: Compiled, webhook: string, type: string): boolean =>
   compiled.match.some((pattern) => pattern.matches(type)) &&
   !compiled.except.some((pattern) => pattern.matches(type))
 
-/** Returns the route with only its sinks that get recoveries, or `undefined` if it has none. */
-const narrowed = (compiled: Compiled, resolving: ReadonlySet<string>): Compiled | undefined => {
+/** Returns the route with only its sinks that get recoveries, at any hour, or `undefined` if it has none. */
+const narrowed = ({ within: _, ...compiled }: Compiled, resolving: ReadonlySet<string>): Compiled | undefined => {
   const to = compiled.route.to.filter((sink) => resolving.has(sink))
   return to.length === 0 ? undefined : { ...compiled, route: { ...compiled.route, to } }
 }
+
+const isConditional = ({ fields, within }: Compiled): boolean => fields.length > 0 || within !== undefined
 
 const failing = (compiled: Compiled, envelope: Envelope, exact = () => envelope): Field | undefined =>
   compiled.fields.find(({ pointer, holds, mayDiffer }) => {
@@ -167,8 +195,8 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
   const plan = (webhook: string, type: string): Plan => {
     const matching = [...compiled.filter((route) => takes(route, webhook, type)), ...following(webhook, type)]
     return {
-      always: [...new Set(matching.filter((_) => _.fields.length === 0).flatMap((_) => _.route.to))],
-      conditional: matching.filter((_) => _.fields.length > 0),
+      always: [...new Set(matching.filter((_) => !isConditional(_)).flatMap((_) => _.route.to))],
+      conditional: matching.filter(isConditional),
     }
   }
 
@@ -186,12 +214,15 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
     return found
   }
 
-  const explain = (compiled: Compiled, webhook: string | undefined, type: string, envelope?: Envelope): Explanation => {
-    const { route } = compiled
+  const explain = (compiled: Compiled, webhook: string | undefined, type: string, about: Received): Explanation => {
+    const { route, within } = compiled
+    const { envelope, at } = about
+    const isOutside = within !== undefined && at !== undefined && !within.holds(at)
     const failure = failureEndedBy(type)
     const following = failure && narrowed(compiled, resolving)
-    if (following && !compiled.match.some((_) => _.matches(type)) && !compiled.except.some((_) => _.matches(type))) {
-      const followed = explain(following, webhook, failure, envelope)
+    const isFollowing = isOutside || !compiled.match.some((_) => _.matches(type))
+    if (following && isFollowing && !compiled.except.some((_) => _.matches(type))) {
+      const followed = explain(following, webhook, failure, about)
       if (followed.verdict === "matches") return { ...followed, verdict: "resolves", because: failure }
       if (followed.verdict !== "no pattern matches" && followed.verdict !== "excepted") return followed
     }
@@ -208,18 +239,23 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
     if (pattern === undefined) return say("no pattern matches", route.match.join(", "))
     const exception = compiled.except.find((_) => _.matches(type))
     if (exception !== undefined) return say("excepted", exception.source)
-    if (compiled.fields.length === 0) return say("matches", pattern.source)
+    if (within !== undefined && isOutside) return say("outside hours", within.text)
+    const hours = within === undefined ? "" : ` within ${within.text}`
     const where = compiled.fields.map((_) => _.text).join(" and ")
+    if (within !== undefined && at === undefined) {
+      return say("matches when", `${where === "" ? "" : `${where} and `}it is received${hours}`)
+    }
+    if (where === "") return say("matches", `${pattern.source}${hours}`)
     if (envelope === undefined) return say("matches when", where)
     const found = attempt(() => failing(compiled, envelope))
     if (Result.isFailure(found)) return say("where differs", `${found.failure.message}: such an event is quarantined`)
     const field = found.success
-    if (field === undefined) return say("matches", `${pattern.source} where ${where}`)
+    if (field === undefined) return say("matches", `${pattern.source}${hours} where ${where}`)
     return say("where differs", `${field.text}${absent(field, envelope)}`)
   }
 
   return {
-    route: (webhook, envelope, exact = () => envelope) => {
+    route: (webhook, envelope, at, exact = () => envelope) => {
       const { always, conditional } = planFor(webhook, envelope.data.type)
       if (conditional.length === 0) return always
       let exactly: Envelope | undefined
@@ -227,11 +263,19 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
         exactly ??= exact()
         return exactly
       }
-      const holding = conditional.filter((_) => failing(_, envelope, once) === undefined)
+      const holding = conditional.filter(
+        (_) => _.within?.holds(at) !== false && failing(_, envelope, once) === undefined,
+      )
       return holding.length === 0 ? always : [...new Set([...always, ...holding.flatMap((_) => _.route.to)])]
     },
-    routeType: (webhook, type) => planFor(webhook, type).always,
-    explain: (webhook, type, envelope) => compiled.map((_) => explain(_, webhook, type, envelope)),
+    routeType: (webhook, type, at) => {
+      const { always, conditional } = planFor(webhook, type)
+      const holding = conditional.filter(
+        ({ fields, within }) => fields.length === 0 && (at === undefined || within?.holds(at) !== false),
+      )
+      return holding.length === 0 ? always : [...new Set([...always, ...holding.flatMap((_) => _.route.to)])]
+    },
+    explain: (webhook, type, about = {}) => compiled.map((_) => explain(_, webhook, type, about)),
   }
 }
 

@@ -1,6 +1,6 @@
 /** The router against a naive one over random routes, and what routing an event may cost. */
 import { describe, expect, spyOn, test } from "bun:test"
-import { Glob } from "effect"
+import { DateTime, Glob } from "effect"
 import type { Envelope } from "../../src/event/Envelope.ts"
 import { eventTypes, relayEventTypes } from "../../src/event/EventType.ts"
 import * as Router from "../../src/routing/Router.ts"
@@ -30,6 +30,12 @@ const route = (
   ...more,
 })
 
+const at = (time: string): number => Date.parse(`2026-11-20T${time}:00Z`)
+
+/** The sinks of an event that was received at noon or at this time. */
+const routed = (router: Router.Router, webhook: string, event: Envelope, received = at("12:00")) =>
+  router.route(webhook, event, received)
+
 describe("routing", () => {
   const router = Router.make([
     route("everything", ["**"], ["lake", "audit"]),
@@ -41,7 +47,7 @@ describe("routing", () => {
   ])
 
   test("applies every route that matches, in the order of the config, each sink once", () => {
-    expect(router.route("scheduling", envelope("appointment.meeting.create_failed"))).toEqual([
+    expect(routed(router, "scheduling", envelope("appointment.meeting.create_failed"))).toEqual([
       "lake",
       "audit",
       "oncall",
@@ -49,16 +55,16 @@ describe("routing", () => {
   })
 
   test("leaves out the types in a route's `except`", () => {
-    expect(router.route("scheduling", envelope("connected_account.refresh_failed"))).toEqual(["lake", "audit"])
+    expect(routed(router, "scheduling", envelope("connected_account.refresh_failed"))).toEqual(["lake", "audit"])
   })
 
   test("keeps a route to its webhook", () => {
-    expect(router.route("partner", envelope("block.created"))).toEqual(["lake", "audit", "elsewhere"])
+    expect(routed(router, "partner", envelope("block.created"))).toEqual(["lake", "audit", "elsewhere"])
   })
 
   test("requires for `where` that every pointer holds one of its values", () => {
     const sinks = (account: string, object = {}) =>
-      router.route("scheduling", envelope("client.created", account, object))
+      routed(router, "scheduling", envelope("client.created", account, object))
     expect(sinks("acct_2")).toEqual(["lake", "audit", "crm"])
     expect(sinks("acct_3")).toEqual(["lake", "audit"])
     expect(sinks("acct_3", { vip: true })).toEqual(["lake", "audit", "crm", "desk"])
@@ -70,12 +76,14 @@ describe("routing", () => {
   })
 
   test("returns no sinks for an event that no route matches", () => {
-    expect(Router.make([route("few", ["client.*"], ["crm"])]).route("w", envelope("block.created"))).toEqual([])
+    expect(routed(Router.make([route("few", ["client.*"], ["crm"])]), "w", envelope("block.created"))).toEqual([])
   })
 
   test("explains every route's verdict", () => {
     const verdicts = (webhook: string | undefined, type: string, event?: Envelope) =>
-      router.explain(webhook, type, event).map(({ route, verdict, because }) => `${route}: ${verdict} (${because})`)
+      router
+        .explain(webhook, type, { envelope: event })
+        .map(({ route, verdict, because }) => `${route}: ${verdict} (${because})`)
     expect(verdicts("scheduling", "client.created", envelope("client.created", "acct_9"))).toEqual([
       "everything: matches (**)",
       "failures: no pattern matches (**.*_failed)",
@@ -160,7 +168,7 @@ describe("against the naive router", () => {
           pick([{}, { n: 1 }, { n: "1" }, { n: null }, { n: "10" }, { n: { deep: 1 } }, { n: true }]),
         )
         // Sinks are a set: which route brought one first is no promise where `where` decides.
-        expect([...router.route(webhook, event)].sort()).toEqual([...naive(routes, webhook, event)].sort())
+        expect([...routed(router, webhook, event)].sort()).toEqual([...naive(routes, webhook, event)].sort())
       }
     }
   })
@@ -182,20 +190,20 @@ describe("the cost of an event", () => {
   test("includes no pattern for a type of the catalogue, with a thousand routes", () => {
     const router = Router.make(many)
     const events = eventTypes.map((type) => envelope(type))
-    expect(evaluations(() => events.map((event) => router.route("scheduling", event)))).toBe(0)
+    expect(evaluations(() => events.map((event) => routed(router, "scheduling", event)))).toBe(0)
   })
 
   test("includes no pattern from the second event on for an unknown type", () => {
     const router = Router.make(many)
     const event = envelope("appointment.teleported")
-    expect(evaluations(() => router.route("scheduling", event))).toBeGreaterThanOrEqual(1000)
-    expect(evaluations(() => router.route("scheduling", event))).toBe(0)
+    expect(evaluations(() => routed(router, "scheduling", event))).toBeGreaterThanOrEqual(1000)
+    expect(evaluations(() => routed(router, "scheduling", event))).toBe(0)
   })
 
   test("includes no new array: the same result is the same array, which the journal can share", () => {
     const router = Router.make(many)
-    expect(router.route("scheduling", envelope("appointment.created"))).toBe(
-      router.route("scheduling", envelope("appointment.created", "acct_2")),
+    expect(routed(router, "scheduling", envelope("appointment.created"))).toBe(
+      routed(router, "scheduling", envelope("appointment.created", "acct_2")),
     )
   })
 })
@@ -212,27 +220,27 @@ describe("a sink that is to hear when a failure is over", () => {
   )
 
   test("gets the recovery by the routes that lead the failure to it, and no other sink does", () => {
-    expect(router.route("scheduling", created)).toEqual(["oncall"])
-    expect(router.route("scheduling", envelope("appointment.meeting.create_failed"))).toEqual(["oncall", "log"])
-    expect(router.route("scheduling", envelope("client.created"))).toEqual([])
+    expect(routed(router, "scheduling", created)).toEqual(["oncall"])
+    expect(routed(router, "scheduling", envelope("appointment.meeting.create_failed"))).toEqual(["oncall", "log"])
+    expect(routed(router, "scheduling", envelope("client.created"))).toEqual([])
   })
 
   test("gets it under the same conditions", () => {
-    expect(router.route("scheduling", envelope("connected_account.reconnected", "acct_1"))).toEqual(["oncall"])
-    expect(router.route("scheduling", envelope("connected_account.reconnected", "acct_2"))).toEqual([])
+    expect(routed(router, "scheduling", envelope("connected_account.reconnected", "acct_1"))).toEqual(["oncall"])
+    expect(routed(router, "scheduling", envelope("connected_account.reconnected", "acct_2"))).toEqual([])
   })
 
   test("doesn't get a recovery that its route excepts", () => {
     const routes = [route("failures", ["**.*_failed"], ["oncall"], { except: ["appointment.meeting.created"] })]
     const excepting = Router.make(routes, new Set(["oncall"]))
-    expect(excepting.route("scheduling", created)).toEqual([])
-    expect(excepting.explain("scheduling", "appointment.meeting.created", created)[0]?.verdict).toBe(
+    expect(routed(excepting, "scheduling", created)).toEqual([])
+    expect(excepting.explain("scheduling", "appointment.meeting.created", { envelope: created })[0]?.verdict).toBe(
       "no pattern matches",
     )
   })
 
   test("is explained by the failure that ends", () => {
-    expect(router.explain("scheduling", "appointment.meeting.created", created)[0]).toEqual({
+    expect(router.explain("scheduling", "appointment.meeting.created", { envelope: created })[0]).toEqual({
       route: "failures",
       sinks: ["oncall"],
       verdict: "resolves",
@@ -243,5 +251,87 @@ describe("a sink that is to hear when a failure is over", () => {
       "matches when",
       "other webhook",
     ])
+  })
+})
+
+describe("a route with hours", () => {
+  const berlin = (from: number, to: number) => ({ hours: { from: from * 60, to: to * 60 }, timeZone: "Europe/Berlin" })
+  const failed = envelope("connected_account.refresh_failed")
+  const [day, night] = [berlin(8, 18), berlin(18, 8)]
+  const router = Router.make(
+    [
+      route("always", ["**"], ["lake"]),
+      route("day", ["**.*_failed"], ["chat"], { within: day }),
+      route("night", ["**.*_failed", "relay.**"], ["oncall"], { within: night }),
+      route("one account", ["**.*_failed"], ["desk"], { within: day, where: { "/account_id": ["acct_2"] } }),
+    ],
+    new Set(["chat"]),
+  )
+
+  test("takes the events received within them, by the clock of the time zone", () => {
+    // In November Berlin is an hour ahead of UTC.
+    expect(["06:59", "07:00", "16:59", "17:00", "23:30"].map((time) => routed(router, "w", failed, at(time)))).toEqual([
+      ["lake", "oncall"],
+      ["lake", "chat"],
+      ["lake", "chat"],
+      ["lake", "oncall"],
+      ["lake", "oncall"],
+    ])
+    const other = envelope("connected_account.refresh_failed", "acct_2")
+    expect(routed(router, "w", other, at("09:00"))).toEqual(["lake", "chat", "desk"])
+    expect(routed(router, "w", other, at("19:00"))).toEqual(["lake", "oncall"])
+  })
+
+  test("takes the relay's own events by their time, or at any hour without one", () => {
+    const sinks = (time?: string) =>
+      router.routeType("relay", "relay.lane_paused", time === undefined ? undefined : at(time))
+    expect([sinks("03:00"), sinks("12:00"), sinks()]).toEqual([["oncall"], [], ["oncall"]])
+  })
+
+  test("leads a recovery to the sinks of its failure at any hour", () => {
+    const reconnected = envelope("connected_account.reconnected")
+    for (const time of ["03:00", "12:00"]) expect(routed(router, "w", reconnected, at(time))).toEqual(["lake", "chat"])
+    const all = Router.make(
+      [route("day", ["connected_account.*"], ["chat", "log"], { within: day })],
+      new Set(["chat"]),
+    )
+    expect(routed(all, "w", reconnected, at("03:00"))).toEqual(["chat"])
+    expect(all.explain("w", "connected_account.reconnected", { envelope: reconnected, at: at("03:00") })).toEqual([
+      { route: "day", sinks: ["chat"], verdict: "resolves", because: "connected_account.refresh_failed" },
+    ])
+    expect(routed(all, "w", reconnected, at("12:00"))).toEqual(["chat", "log"])
+  })
+
+  test("is explained by its hours", () => {
+    const verdicts = (about?: Parameters<Router.Router["explain"]>[2]) =>
+      router
+        .explain("w", "connected_account.refresh_failed", about)
+        .map(({ verdict, because }) => `${verdict}: ${because}`)
+    expect(verdicts({ envelope: failed, at: at("12:00") })).toEqual([
+      "matches: **",
+      "matches: **.*_failed within 08:00-18:00 Europe/Berlin",
+      "outside hours: 18:00-08:00 Europe/Berlin",
+      'where differs: /account_id is "acct_2"',
+    ])
+    expect(verdicts()).toEqual([
+      "matches: **",
+      "matches when: it is received within 08:00-18:00 Europe/Berlin",
+      "matches when: it is received within 18:00-08:00 Europe/Berlin",
+      'matches when: /account_id is "acct_2" and it is received within 08:00-18:00 Europe/Berlin',
+    ])
+  })
+
+  test("asks the clock of the time zone once for each period, and never without hours", () => {
+    const parts = spyOn(DateTime, "toParts")
+    const asked = (times: ReadonlyArray<string>, event: Envelope): number => {
+      const before = parts.mock.calls.length
+      for (const time of times) routed(router, "w", event, at(time))
+      return parts.mock.calls.length - before
+    }
+    expect(asked(["12:00", "12:01", "15:00"], envelope("client.created"))).toBe(0)
+    expect(asked(["09:00"], failed)).toBeGreaterThan(0)
+    expect(asked(["09:01", "15:00", "16:59"], failed)).toBe(0)
+    expect(asked(["17:00"], failed)).toBeGreaterThan(0)
+    parts.mockRestore()
   })
 })

@@ -267,7 +267,7 @@ const laneOf = (lanes: ReadonlyArray<LaneStatus>, sink: string): string => {
 
 const routesOf = (router: Router.Router, { event, body }: FoundEvent): EventReport["routes"] => {
   const envelope = body && Result.getOrUndefined(Envelope.ofEvent({ ...event, body }, Numbers.parse))
-  return event.type === "" ? [] : router.explain(event.webhook, event.type, envelope)
+  return event.type === "" ? [] : router.explain(event.webhook, event.type, { envelope, at: event.receivedAt })
 }
 
 /**

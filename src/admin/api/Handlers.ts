@@ -6,7 +6,7 @@ import { Lanes } from "../../delivery/Lanes.ts"
 import { ownWebhook } from "../../delivery/RelayEvents.ts"
 import { quarantine } from "../../event/Event.ts"
 import { isKnown, isRelayEvent } from "../../event/EventType.ts"
-import type { Millis } from "../../event/Quantities.ts"
+import { describeHours, type Millis } from "../../event/Quantities.ts"
 import { Ingest } from "../../ingest/Ingest.ts"
 import { Archive, type UndeliveredEvent } from "../../journal/Archive.ts"
 import { collect } from "../../journal/EventPages.ts"
@@ -324,7 +324,11 @@ const routeHandlers = HttpApiBuilder.group(
       list: () =>
         Effect.sync(() => {
           const counted = counts()
-          return active.current.config.routes.map((route) => ({ ...route, count: counted.get(route.name) ?? 0 }))
+          return active.current.config.routes.map(({ within, ...route }) => ({
+            ...route,
+            ...(within !== undefined && { within: describeHours(within) }),
+            count: counted.get(route.name) ?? 0,
+          }))
         }),
       explain: Effect.fnUntraced(function* ({ query: { type, webhook } }) {
         const { config, table } = active.current

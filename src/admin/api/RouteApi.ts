@@ -12,10 +12,12 @@ export const Route = Schema.Struct({
   match: names,
   except: names,
   webhook: Schema.optionalKey(Schema.String),
+  /** The hours in which it applies, such as `08:00-18:00 Europe/Berlin`. */
+  within: Schema.optionalKey(Schema.String),
   /** Conditions on an event, as in the config. */
   where: Schema.Record(Schema.String, Schema.Unknown),
   to: names,
-  /** Deliveries since the start that match the route's types and webhook. With `where`, this is an upper limit. */
+  /** Deliveries since the start that match the route's types and webhook. With `where` or `within`, this is an upper limit. */
   count: Schema.Int,
 })
 export type Route = typeof Route.Type
@@ -26,7 +28,7 @@ export const TypeReport = Schema.Struct({
   /** Whether the type is in the sender's catalogue or is the relay's own. */
   isKnown: Schema.Boolean,
   sinks: names,
-  /** The sinks of routes with `where`, for which the event decides. */
+  /** The sinks of routes with `where` or `within`, for which the event decides. */
   conditional: names,
   routes: Schema.Array(Explanation),
 })

@@ -15,7 +15,7 @@ import { Json, text, toggle } from "../support/flags.ts"
 import { fixedBody, payloadOf, withAbsent } from "../support/goldenFiles.ts"
 import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
-import { suggestType } from "../support/values.ts"
+import { suggestType, timesOf } from "../support/values.ts"
 
 /** Reports whether the text is an event's id. Types have dots, except for other senders', which need `--webhook`. */
 const isEventId = (text: string, hasWebhook: boolean): boolean =>
@@ -42,13 +42,14 @@ interface Asked {
   readonly webhook: Option.Option<string>
   readonly payload: Option.Option<string>
   readonly action: "trigger" | "resolve"
+  readonly at: Option.Option<string>
 }
 
 /** Returns the type whose event does an action: for `resolve` the recovery, if a failure is given. */
 const typeFor = (type: string, action: Asked["action"]): string | undefined =>
   action === "trigger" || failureEndedBy(type) !== undefined ? type : recoveryOf(type)
 
-const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload, action }: Asked) {
+const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload, action, ...time }: Asked) {
   const loaded = yield* loadForCheck
   const { config } = loaded
   const names = config.webhooks.map(({ name }) => name)
@@ -68,7 +69,8 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
     if (shown === undefined) return yield* usage(`no event ends a ${plain(type)}, so nothing resolves it`)
     return yield* printPayload(loaded, payload.value, shown, by)
   }
-  const explanations = Router.of(config).explain(Option.getOrUndefined(webhook), type)
+  const { at } = yield* timesOf({ at: time.at })
+  const explanations = Router.of(config).explain(Option.getOrUndefined(webhook), type, { at })
   const { sinks, conditional } = reached(explanations)
   if (yield* Json) return yield* printJson({ type, sinks, conditional, routes: explanations })
 
@@ -98,10 +100,18 @@ export const explain = Command.make(
       Flag.withDescription("With --payload and a failure's type: the payload of the failure, or of its recovery"),
       Flag.withDefault("trigger"),
     ),
+    at: text(
+      "at",
+      "TIME",
+      "As if received at this time, for routes with `within`: 2026-11-20T20:00:00Z (default: any)",
+    ),
     reveal: toggle("reveal", "Show the payload of an event without masking personal data"),
   },
   Effect.fn(function* ({ what, ...asked }) {
-    if (isEventId(what, Option.isSome(asked.webhook))) return yield* explainEvent(what, asked)
+    if (isEventId(what, Option.isSome(asked.webhook))) {
+      if (Option.isSome(asked.at)) return yield* usage("--at applies to a type: an event has its own time of receipt")
+      return yield* explainEvent(what, asked)
+    }
     if (asked.reveal) return yield* usage("--reveal applies to an event: the sample of a type holds no personal data")
     return yield* explainType(what, asked)
   }),
@@ -109,6 +119,10 @@ export const explain = Command.make(
   Command.withExamples([
     { command: "relay explain appointment.meeting.create_failed", description: "Where a failed meeting goes" },
     { command: "relay explain client.created --webhook scheduling", description: "For one webhook only" },
+    {
+      command: "relay explain appointment.meeting.create_failed --at 2026-11-20T22:00:00Z",
+      description: "Where it goes at night, by routes with `within`",
+    },
     {
       command: "relay explain appointment.meeting.create_failed --payload oncall",
       description: "The payload for the sink oncall",

@@ -17,6 +17,7 @@ import { logDiagnostics } from "../../config/diagnostics/Diagnostic.ts"
 import { type Loaded, warningsOf } from "../../config/load/Load.ts"
 import { ReadFiles } from "../../config/load/References.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
+import { describeHours } from "../../event/Quantities.ts"
 import { repeating } from "../../event/Rounds.ts"
 import { Journal } from "../../journal/Journal.ts"
 import { Turn } from "../../journal/JournalContext.ts"
@@ -79,9 +80,9 @@ export const opening = (facts: Opening): string => {
     "",
     "routes",
     table(
-      config.routes.map(({ name, match, except: not, to }) => [
+      config.routes.map(({ name, match, except: not, within, to }) => [
         name,
-        `${match.join(", ")}${except(not)}`,
+        `${match.join(", ")}${except(not)}${within === undefined ? "" : ` within ${describeHours(within)}`}`,
         `→ ${sinks(to)}`,
       ]),
     ),

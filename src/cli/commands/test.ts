@@ -16,7 +16,7 @@ import { failed } from "../support/CommandError.ts"
 import { Json, toggle } from "../support/flags.ts"
 import * as Golden from "../support/goldenFiles.ts"
 import { absentIn, loadForCheck } from "../support/loadConfig.ts"
-import { count, type Paint, paint, plain, print, printJson, say } from "../support/output.ts"
+import { count, instant, type Paint, paint, plain, print, printJson, say } from "../support/output.ts"
 
 export interface Outcome {
   readonly event: string
@@ -34,17 +34,17 @@ export interface Outcome {
 const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): ReadonlyArray<Outcome> => {
   const names = config.webhooks.map(({ name }) => name)
   const router = Router.of(config)
-  return samples.flatMap(({ test: { event, webhook, to }, envelope }) => {
+  return samples.flatMap(({ test: { event, webhook, to, at = Golden.fixedTime }, envelope }) => {
     const by = isRelayEvent(event) ? ["relay"] : webhook === undefined ? names : [webhook]
     return by.map((name): Outcome => {
       // If a condition can't be evaluated, the event is quarantined, and `explain` says why.
       const reached = Result.getOrElse(
-        attempt(() => router.route(name, envelope)),
+        attempt(() => router.route(name, envelope, at)),
         (): ReadonlyArray<string> => [],
       )
-      const routes = router.explain(name, event, envelope)
+      const routes = router.explain(name, event, { envelope, at })
       const taking = routes.filter(takes)
-      const differing = routes.filter(({ verdict }) => verdict === "where differs")
+      const differing = routes.filter(({ verdict }) => verdict === "where differs" || verdict === "outside hours")
       const missed = to.filter((sink) => !reached.includes(sink))
       const unexpected = reached.filter((sink) => !to.includes(sink))
       return {
@@ -59,7 +59,12 @@ const outcomes = (config: RelayConfig, samples: ReadonlyArray<Golden.Sampled>): 
         unless: Object.fromEntries(
           missed.flatMap((sink) => {
             const route = differing.find(({ sinks }) => sinks.includes(sink))
-            return route === undefined ? [] : [[sink, `"${route.route}" asks that ${route.because}`]]
+            if (route === undefined) return []
+            const condition =
+              route.verdict === "outside hours"
+                ? `applies within ${route.because}, and the test is at ${instant(at)}; its "at" sets another time`
+                : `asks that ${route.because}`
+            return [[sink, `"${route.route}" ${condition}`]]
           }),
         ),
       }

@@ -54,6 +54,8 @@ const describe = ({ verdict, because }: Explanation): readonly [verdict: string,
       return ["-", `excepted by ${because}`]
     case "other webhook":
       return ["-", `only deliveries of the webhook ${because}`]
+    case "outside hours":
+      return ["-", `only within ${because}`]
     case "where differs":
       return ["-", `it does not hold that ${because}`]
   }

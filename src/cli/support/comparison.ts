@@ -54,14 +54,14 @@ type Decoded = ReturnType<typeof Envelope.decode>
 const refusedFor = (why: string): Fate => ({ sinks: [refused], why })
 
 /** An own event about a sink isn't sent to that sink. An entry of an alert goes to its sink whatever the routes say. */
-const ofOwn = ({ router }: Side, type: string, decoded: Decoded): Fate => {
+const ofOwn = ({ router }: Side, { type, receivedAt }: Event, decoded: Decoded): Fate => {
   if (type === ownType) return { sinks: [] }
   const about = Result.isSuccess(decoded) ? decoded.success.data.object.sink : undefined
-  return { sinks: router.routeType(ownWebhook, type).filter((sink) => sink !== about) }
+  return { sinks: router.routeType(ownWebhook, type, receivedAt).filter((sink) => sink !== about) }
 }
 
 const fateOf = (side: Side, { problem: _, altered: __, ...event }: Event, decoded: Decoded): Fate => {
-  if (event.webhook === ownWebhook) return ofOwn(side, event.type, decoded)
+  if (event.webhook === ownWebhook) return ofOwn(side, event, decoded)
   const webhook = side.webhooks.get(event.webhook)
   if (webhook === undefined) return refusedFor(`there is no webhook ${event.webhook}`)
   if (event.body.byteLength > webhook.maxBody) return refusedFor(refusals.tooLarge.what)

@@ -43,7 +43,7 @@ export const diff = (expected: string, actual: string): ReadonlyArray<string> =>
 // Renders the payload that a sink would receive, for `explain --payload` and the golden files of `test`.
 
 /** The time of samples, fixed so that golden files don't change. */
-const fixedTime = Date.UTC(2026, 0, 15, 12)
+export const fixedTime = Date.UTC(2026, 0, 15, 12)
 
 /** Returns the body of a sample event that is always the same. */
 export const fixedBody = (type: string, object?: Readonly<Record<string, unknown>>): Uint8Array =>

@@ -8,11 +8,13 @@
  */
 import { Duration, Effect, Schema, SchemaTransformation } from "effect"
 import * as Numbers from "../../event/Numbers.ts"
+import { lengthOf } from "../../event/Quantities.ts"
 import {
   anyHeaderName,
   asList,
   count,
   countOr,
+  dailyHours,
   flag,
   grouping,
   headerName,
@@ -26,7 +28,7 @@ import {
   textOrTexts,
 } from "./Keys.ts"
 import { limitKeys, senderKeys } from "./SenderKeys.ts"
-import { httpUrlProblem, lengthOf, Units } from "./Units.ts"
+import { httpUrlProblem, Units } from "./Units.ts"
 
 // The schema of a route's `where`: conditions on fields of the envelope.
 
@@ -226,8 +228,7 @@ const SilentAfter = Schema.Union([
   Units.duration.required({ description: "Time without a delivery", examples: ["2 hours"] }),
   Schema.Struct({
     duration: Units.duration.required({ description: "Time without a delivery within the hours" }),
-    hours: Units.hours({ description: "The hours of each day that count; the rest of the day does not" }),
-    timeZone: Units.timeZone({ description: "The time zone of the hours" }),
+    ...dailyHours("The hours of each day that count; the rest of the day does not").fields,
   }).check(
     Schema.makeFilter(
       ({ duration, hours }) =>
@@ -302,6 +303,11 @@ export const Route = Schema.Struct({
     Schema.withDecodingDefaultKey(Effect.succeed([])),
   ),
   webhook: Schema.optionalKey(text("Only deliveries of this webhook")),
+  within: Schema.optionalKey(
+    dailyHours("The hours of each day in which the route applies").annotate({
+      description: "Only events received within these hours; recoveries follow their failures at any hour",
+    }),
+  ),
   where: Where.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   to: textOrTexts("The sinks"),
 }).annotate({
@@ -312,6 +318,12 @@ export const Route = Schema.Struct({
     ["exclude excludes ignore not", "except"],
     ["matchers match_re condition conditions filter filters if when", "where"],
     ["source sources input inputs", "webhook"],
+    [
+      "hours time_zone schedule active_time_intervals",
+      "within",
+      'here it is "within": { "hours": "08:00-18:00", "timeZone": "Europe/Berlin" }',
+    ],
+    ["mute_time_intervals", "within", 'it names the hours in which the route applies: "within"'],
     ["continue", "", "every route that matches applies: take this key out"],
     ["routes children", "", "routes are not nested: write each into the list"],
     ["group_by group_wait group_interval repeat_interval", "", 'a sink collects events: its key is "digest"'],
@@ -451,6 +463,9 @@ const Test = Schema.Struct({
   object: Schema.optionalKey(Schema.Json.annotate({ description: "`data.object` of the event" })),
   sample: Schema.optionalKey(
     text("File with an event's body, next to this file; without it the relay makes one, always the same"),
+  ),
+  at: Schema.optionalKey(
+    Units.time({ description: "When it is received, for routes with `within` (default: 2026-01-15T12:00:00Z)" }),
   ),
   to: textOrTexts("The sinks it must reach, and no others"),
   payloads: Schema.Record(Schema.String, Text)

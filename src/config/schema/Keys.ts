@@ -147,6 +147,13 @@ export const headerName = (description: string, value: string) =>
 /** A header's name whose default depends on other keys. */
 export const optionalHeaderName = (description: string) => Schema.optionalKey(header({ description }))
 
+/** Hours of each day in a time zone. `hours` describes them. */
+export const dailyHours = (hours: string) =>
+  Schema.Struct({
+    hours: Units.hours({ description: hours }),
+    timeZone: Units.timeZone({ description: "The time zone of the hours" }),
+  })
+
 // The keys that limit a sink's batches.
 
 export const linger = Units.duration.or("20 millis", "How long a batch may wait to fill")
@@ -235,10 +242,7 @@ export const grouping = {
         }),
       ),
       within: Schema.optionalKey(
-        Schema.Struct({
-          hours: Units.hours({ description: "The hours of each day in which messages are sent" }),
-          timeZone: Units.timeZone({ description: "The time zone of the hours" }),
-        }).annotate({
+        dailyHours("The hours of each day in which messages are sent").annotate({
           description: "Quiet hours: the messages of the rest of the day are sent when these hours begin",
         }),
       ),

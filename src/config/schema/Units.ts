@@ -6,7 +6,7 @@
  * generated JSON Schema.
  */
 import { ByteSize, DateTime, Duration, Effect, Option, Result, Schema, SchemaGetter } from "effect"
-import type { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
+import { type Bytes, type EpochMillis, type Hours, hoursText } from "../../event/Quantities.ts"
 import * as Address from "../Address.ts"
 
 // Says why the URL of an HTTP service is wrong. No message repeats the URL, which may be a secret.
@@ -250,22 +250,6 @@ const time = word<EpochMillis>({
   format: (at) => new Date(at).toISOString(),
 })
 
-/** Hours of each day, in minutes after midnight. If they end before they begin, they end on the next day. */
-export interface Hours {
-  readonly from: number
-  readonly to: number
-}
-
-const twoDigits = (value: number): string => String(value).padStart(2, "0")
-
-/** `08:00`, from minutes after midnight. */
-const clockOf = (minutes: number): string => `${twoDigits(Math.floor(minutes / 60))}:${twoDigits(minutes % 60)}`
-
-export const dayMinutes = 24 * 60
-
-/** The length of the hours on a day without a clock change. */
-export const lengthOf = ({ from, to }: Hours): Millis => (to > from ? to - from : to + dayMinutes - from) * 60_000
-
 const hours = word<Hours>({
   kind: "range of hours",
   how: 'write begin and end, such as "08:00-18:00"; "22:00-06:00" ends on the next day',
@@ -278,7 +262,7 @@ const hours = word<Hours>({
     if (from >= 24 * 60 || to > 24 * 60) return Result.fail("")
     return from === to ? Result.fail("these hours end when they begin") : Result.succeed({ from, to })
   },
-  format: ({ from, to }) => `${clockOf(from)}-${clockOf(to)}`,
+  format: hoursText,
 })
 
 const timeZone = word<string>({

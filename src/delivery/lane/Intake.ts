@@ -6,8 +6,8 @@
  * It limits the memory that a lane uses.
  */
 import { Cause, Duration, Effect, Result } from "effect"
-import { nextWithin } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
+import { nextWithin } from "../../event/Quantities.ts"
 import { attempt, Unrenderable } from "../../formats/Rendering.ts"
 import type { Mute } from "../../journal/Journal.ts"
 import { type Alerts, alertKey, ownOf, showing } from "./Alerts.ts"

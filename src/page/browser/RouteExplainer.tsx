@@ -115,9 +115,12 @@ const columnsOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Column<Route>> =
   {
     title: "Conditions",
     kind: "code",
-    cell: ({ webhook, where }) => {
-      const conditions = Object.entries(where).map(([pointer, values]) => `${pointer}: ${JSON.stringify(values)}`)
-      const all = webhook === undefined ? conditions : [`webhook ${webhook}`, ...conditions]
+    cell: ({ webhook, within, where }) => {
+      const all = [
+        ...(webhook === undefined ? [] : [`webhook ${webhook}`]),
+        ...(within === undefined ? [] : [`within ${within}`]),
+        ...Object.entries(where).map(([pointer, values]) => `${pointer}: ${JSON.stringify(values)}`),
+      ]
       return all.length === 0
         ? undefined
         : all.map((one) => (
@@ -136,7 +139,7 @@ export const isOwn = ({ match }: Route): boolean => match.every(isRelayEvent)
 
 /** The number of events that a route matched. It is amber if the route matched none and others matched some. */
 export const RouteCount = ({ route, routes }: { readonly route: Route; readonly routes: ReadonlyArray<Route> }) => {
-  const { count, where } = route
+  const { count, where, within } = route
   if (isOwn(route)) {
     return (
       <span class="quiet" title="It takes only the relay’s own events, which are not counted">
@@ -144,7 +147,8 @@ export const RouteCount = ({ route, routes }: { readonly route: Route; readonly 
       </span>
     )
   }
-  if (count > 0) return <>{`${Object.keys(where).length > 0 ? "≤ " : ""}${number(count)}`}</>
+  const isMost = within !== undefined || Object.keys(where).length > 0
+  if (count > 0) return <>{`${isMost ? "≤ " : ""}${number(count)}`}</>
   return <Pill tone={routes.some((one) => one.count > 0) ? "warn" : "quiet"}>none yet</Pill>
 }
 

@@ -102,6 +102,22 @@ describe("backtest", () => {
     expect((await run(file, "--allow", "audit")).code).toBe(1)
   })
 
+  test("routes each event by the hour at which it was received", async () => {
+    const movedBy = async (hours: string): Promise<number> => {
+      const file = changed(({ routes }) => {
+        routes.push({ name: "half", match: ["**"], within: { hours, timeZone: "UTC" }, to: ["chat"] })
+      })
+      return (await reported(file)).report.moved
+    }
+    const [all, morning, afternoon] = [
+      await movedBy("00:00-24:00"),
+      await movedBy("00:00-12:00"),
+      await movedBy("12:00-24:00"),
+    ]
+    expect(morning + afternoon).toBe(all)
+    expect(Math.min(morning, afternoon)).toBeGreaterThan(all / 3)
+  })
+
   test("shows the pointers at which payloads differ, and values only with --reveal", async () => {
     const file = changed(({ sinks }) => {
       Object.assign(sinks.lake ?? {}, { headers: { "x-client": "{{id}}" } })

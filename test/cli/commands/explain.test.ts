@@ -37,6 +37,19 @@ describe("explain", () => {
     )
   })
 
+  test("shows the hours of a route, and what they decide at a time", async () => {
+    const within = { hours: "08:00-18:00", timeZone: "Europe/Berlin" }
+    const routes = [{ name: "day", match: "**", within, to: "audit" }]
+    const asked = async (...flags: ReadonlyArray<string>) =>
+      (await cli(["explain", "block.created", "-c", config({ routes }), ...flags])).stdout
+    expect(await asked()).toContain("may match  where it is received within 08:00-18:00 Europe/Berlin")
+    expect(await asked()).toContain("→ no sink, and possibly audit")
+    expect(await asked("--at", "2026-11-20T16:59:00Z")).toMatch(/matches +by \*\* within 08:00-18:00 Europe\/Berlin/)
+    expect(await asked("--at", "2026-11-20T17:00:00Z")).toMatch(/- +only within 08:00-18:00 Europe\/Berlin/)
+    const event = await cli(["explain", "evt_1", "--at", "2026-11-20T17:00:00Z", "-c", config({ routes })])
+    expect([event.code, event.stderr]).toEqual([64, expect.stringContaining("an event has its own time of receipt")])
+  })
+
   test("--payload shows a variable that is not set, and a file that can't be read, by their names", async () => {
     const routes = [{ name: "all", match: "**", to: ["topic", "bus"] }]
     const sinks = {

@@ -45,6 +45,24 @@ describe("test", () => {
     expect(failed.stdout).toContain(`${why}; the event has no such field\n`)
   })
 
+  test("routes with the time of a test, or at noon of a day in January", async () => {
+    const hours = (hours: string) => ({ hours, timeZone: "UTC" })
+    const routes = [
+      { name: "day", match: "**", within: hours("08:00-18:00"), to: "audit" },
+      { name: "night", match: "**", within: hours("18:00-08:00"), to: "screen" },
+    ]
+    const tests = [
+      { event: "block.created", to: "audit" },
+      { event: "block.created", at: "2026-11-20T20:00:00Z", to: "screen" },
+    ]
+    expect((await cli(["test", "-c", config({ routes, tests })])).stdout).toBe("2 of 2 tests passed\n")
+    const failed = await cli(["test", "-c", config({ routes, tests: [{ event: "block.created", to: "screen" }] })])
+    expect(failed.stdout).toContain(
+      '  - screen: no route leads there; "night" applies within 18:00-08:00 UTC, and the test is at 2026-01-15T12:00:00.000Z; its "at" sets another time\n',
+    )
+    expect(failed.stdout).toContain('  + audit: not expected; the route "day" leads there')
+  })
+
   test("must hold for every webhook unless it names one", async () => {
     const secrets = [{ name: "main", value: canary }]
     const webhooks = { one: { path: "/one", secrets }, two: { path: "/two", secrets } }

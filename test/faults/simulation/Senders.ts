@@ -121,5 +121,5 @@ const decide = (
   const event = { ...facts, id, type: data.type, accountId: account_id }
   return isRelayEvent(data.type)
     ? { event: { ...event, problem: "event types that begin with relay. are the relay's own" }, sinks: [quarantine] }
-    : { event, sinks: router.route("scheduling", decoded.success) }
+    : { event, sinks: router.route("scheduling", decoded.success, receivedAt) }
 }
