@@ -10,12 +10,6 @@ import { type More, type RefusalReason, refusals } from "./Answers.ts"
 import * as Counters from "./Counters.ts"
 import * as RecentRefusals from "./RecentRefusals.ts"
 
-/** Why a webhook takes no delivery now, and the seconds until it may. */
-export interface Excess {
-  readonly reason: "rateLimited" | "webhookFull"
-  readonly seconds?: number
-}
-
 /** Returns the reason to refuse an event that the journal did not accept. */
 const refusalOf = ({ problem }: Event, { reason }: JournalError): RefusalReason => {
   if (reason._tag !== "JournalFull") return "journalUnavailable"
@@ -40,8 +34,8 @@ const makeChallenges = (
   /** Returns the response to a request that is not a POST: a GET may be a challenge. */
   const answerOther = (request: Request, receivers: ReadonlyArray<Receiver<Webhook>>, name: string): Response => {
     const { method, url } = request
-    const tokens = method === "GET" ? receivers.filter(({ isVerifyToken }) => isVerifyToken !== undefined) : []
-    const asked = tokens.length === 0 ? undefined : hubChallenge(url)
+    const tokens = receivers.filter(({ isVerifyToken }) => isVerifyToken !== undefined)
+    const asked = method === "GET" && tokens.length > 0 ? hubChallenge(url) : undefined
     if (asked === undefined) return refuse(request, name, "method", { sent: method })
     const receiver = tokens.find(({ isVerifyToken }) => isVerifyToken?.(asked.token))
     if (receiver === undefined) return refuse(request, name, "verifyToken")
@@ -100,7 +94,9 @@ export const make = Effect.fnUntraced(function* (
   const refuse = (request: Request, webhook: string, reason: RefusalReason, more?: More): Response => {
     const requestId = Problem.requestId()
     noteRefused(request, webhook, reason, requestId, more)
-    return Problem.toResponse(refusals[reason].answer, requestId)
+    const response = Problem.toResponse(refusals[reason].answer, requestId)
+    if (more?.retryAfter !== undefined) response.headers.set("retry-after", String(more.retryAfter))
+    return response
   }
 
   const accept = ({ name, respond }: Webhook, event: Event, sinks: ReadonlyArray<string>): Response => {
@@ -136,13 +132,6 @@ export const make = Effect.fnUntraced(function* (
     return refuse(request, webhook.name, refusalOf(event, error.success), { why: error.success.reason.message })
   }
 
-  /** Returns the response to a delivery beyond its webhook's share. */
-  const refuseExcess = (request: Request, webhook: string, { reason, seconds }: Excess): Response => {
-    const response = refuse(request, webhook, reason)
-    if (seconds !== undefined) response.headers.set("retry-after", String(seconds))
-    return response
-  }
-
   /** Warns if a signed delivery has another webhook id than its webhook's. */
   const noteWebhookId = ({ name, ids }: Webhook, id: string): void => {
     if (ids.length === 0 || ids.includes(id)) return
@@ -161,8 +150,7 @@ export const make = Effect.fnUntraced(function* (
   }
 
   return {
-    ...{ recent, noteRefused, noteUnreadable, noteUnredacted, noteWebhookId },
-    ...{ refuse, refuseExcess, answer },
+    ...{ recent, noteRefused, noteUnreadable, noteUnredacted, noteWebhookId, refuse, answer },
     ...makeChallenges(counters, refuse, (message) => log(Effect.logInfo(message))),
   }
 })

@@ -22,6 +22,8 @@ export interface More {
   readonly why?: string
   /** A detail of the request, such as its path. `relay status` and `relay tap` show it, but it is not logged. */
   readonly sent?: string
+  /** Seconds until the sender may try again, instead of the answer's own. */
+  readonly retryAfter?: number
 }
 
 const retryAfter = (seconds: number) => ({ "retry-after": String(seconds) })

@@ -29,7 +29,7 @@ import type { Refusal as GuardRefusal, Handler } from "../runtime/RequestGuard.t
 import * as Runtime from "../runtime/Runtime.ts"
 import { type Delivery, Tracing } from "../telemetry/Tracing.ts"
 import * as Answering from "./Answering.ts"
-import { type More, refusals, signatureRefusals } from "./Answers.ts"
+import { type More, type RefusalReason, refusals, signatureRefusals } from "./Answers.ts"
 import * as Bodies from "./Bodies.ts"
 import * as Counters from "./Counters.ts"
 import type * as RecentRefusals from "./RecentRefusals.ts"
@@ -233,7 +233,7 @@ const makeShares = Effect.gen(function* () {
     }
     return (100 * measured.usedBytes) / measured.maxBytes
   }
-  return (webhook: Webhook, bytes: number): Answering.Excess | undefined => {
+  return (webhook: Webhook, bytes: number): { readonly reason: RefusalReason; readonly more?: More } | undefined => {
     const { rateLimit, journalShare } = webhook
     if (rateLimit === undefined && journalShare === undefined) return undefined
     const now = Monotonic.millis(clock)
@@ -242,7 +242,7 @@ const makeShares = Effect.gen(function* () {
       const limit = limits.get(webhook) ?? new RateLimit(rateLimit, Duration.toMillis(rateLimit.per))
       limits.set(webhook, limit)
       const wait = limit.wait(now)
-      if (wait > 0) return { reason: "rateLimited", seconds: Math.ceil(wait / 1_000) }
+      if (wait > 0) return { reason: "rateLimited", more: { retryAfter: Math.ceil(wait / 1_000) } }
       limit.take(1)
     }
     measured.usedBytes += bytes
@@ -407,7 +407,7 @@ const make = Effect.gen(function* () {
       const challenge = foreign && Senders.challengeIn(foreign, body)
       if (challenge !== undefined) return answering.answerChallenge(webhook.name, { challenge })
       const excess = excessOf(webhook, body.byteLength)
-      if (excess !== undefined) return answering.refuseExcess(request, webhook.name, excess)
+      if (excess !== undefined) return refuse(request, webhook.name, excess.reason, excess.more)
       const webhookId = webhookIdOf(headers, webhook)
       noteWebhookId(webhook, webhookId)
       const traced = tracing?.delivery(headers, webhook, receivedAt)

@@ -82,15 +82,24 @@ const hex = {
   tolerance: 5 * minutes,
   secret: "text",
 } as const
-const standard = {
-  ...hex,
-  encoding: "base64",
-  prefix: "v1,",
-  separator: " ",
-  secret: "base64",
-  ed25519: "v1a,",
-} as const
-const timed = "{{id}}.{{timestamp}}.{{body}}"
+
+/** Standard Webhooks, with the text before its headers' names. */
+const standard = (name: "webhook" | "svix") =>
+  ({
+    verify: {
+      ...hex,
+      encoding: "base64",
+      prefix: "v1,",
+      separator: " ",
+      secret: "base64",
+      ed25519: "v1a,",
+      header: `${name}-signature`,
+      id: `${name}-id`,
+      timestamp: `${name}-timestamp`,
+      signed: "{{id}}.{{timestamp}}.{{body}}",
+    },
+    event: { id: `${name}-id`, type: ["/type"], time: `${name}-timestamp` },
+  }) as const
 
 /** The senders that sign, and that a config can name. */
 export const schemes = {
@@ -122,16 +131,7 @@ export const schemes = {
     },
     event: { id: "/event_id", type: ["/type", "/event/type"], account: "/team_id", time: "/event_time" },
   },
-  "standard-webhooks": {
-    verify: {
-      ...standard,
-      header: "webhook-signature",
-      id: "webhook-id",
-      timestamp: "webhook-timestamp",
-      signed: timed,
-    },
-    event: { id: "webhook-id", type: ["/type"], time: "webhook-timestamp" },
-  },
+  "standard-webhooks": standard("webhook"),
   stripe: {
     verify: {
       ...hex,
@@ -143,15 +143,8 @@ export const schemes = {
     },
     event: { id: "/id", type: ["/type"], account: "/account", time: "/created" },
   },
-  svix: {
-    verify: { ...standard, header: "svix-signature", id: "svix-id", timestamp: "svix-timestamp", signed: timed },
-    event: { id: "svix-id", type: ["/type"], time: "svix-timestamp" },
-  },
+  svix: standard("svix"),
 } as const satisfies Record<string, { readonly verify: Scheme; readonly event: Places }>
-
-export type SchemeName = keyof typeof schemes
-export const isScheme = (name: string): name is SchemeName => Object.hasOwn(schemes, name)
-export const schemeNames = Object.keys(schemes) as ReadonlyArray<SchemeName>
 
 const unsigned = (credential: Unsigned["credential"]) =>
   ({ verify: { credential }, event: { type: [] } }) satisfies { readonly verify: Unsigned; readonly event: Places }
@@ -167,26 +160,6 @@ export const senders = {
 export type SenderName = keyof typeof senders
 export const isSender = (name: string): name is SenderName => Object.hasOwn(senders, name)
 export const senderNames = Object.keys(senders) as ReadonlyArray<SenderName>
-
-/** Returns the sender with the names of its headers in lowercase, as headers are stored. */
-export const withLowercase = ({ scheme, places, types }: Sender): Sender => {
-  const lower = (name: string) => (isPart(name) ? name : name.toLowerCase())
-  const lowerPlace = (place: Place) => (isHeader(place) ? lower(place) : place)
-  const { type, ...others } = places
-  const named = Object.entries(others).map(([key, place]) => [key, lowerPlace(place)] as const)
-  const lowered = { places: { ...Object.fromEntries(named), type: type.map(lowerPlace) }, types }
-  if (isUnsigned(scheme)) return { scheme, ...lowered }
-  const { header, timestamp, id } = scheme
-  return {
-    scheme: {
-      ...scheme,
-      header: lower(header),
-      ...(timestamp !== undefined && { timestamp: lower(timestamp) }),
-      ...(id !== undefined && { id: lower(id) }),
-    },
-    ...lowered,
-  }
-}
 
 /** Returns the key of a secret. */
 const keyOf = ({ secret }: Scheme, value: string): Buffer =>
@@ -221,18 +194,14 @@ interface Signing {
   readonly body: Uint8Array
 }
 
-/** Returns the parts of the signed text in their order. */
-const signedParts = ({ signed }: Scheme, { id, timestamp, body }: Signing): ReadonlyArray<string | Uint8Array> =>
-  signed.split(placeholder).map((part, index) => {
-    // A split at a pattern with a group has each placeholder at an odd index.
-    if (index % 2 === 0) return part
-    return part === "body" ? body : part === "id" ? id : timestamp
-  })
-
-const digest = (scheme: Scheme, key: Buffer, signing: Signing): Buffer => {
-  const hmac = createHmac(scheme.algorithm, key)
-  for (const part of signedParts(scheme, signing)) hmac.update(part)
-  return hmac.digest()
+/** Returns the text that a sender signs. */
+const signedText = ({ signed }: Scheme, signing: Signing): Uint8Array => {
+  if (signed === "{{body}}") return signing.body
+  // A split at a pattern with a group has each placeholder at an odd index.
+  const parts = signed
+    .split(placeholder)
+    .map((part, index) => (index % 2 === 0 ? part : signing[part as keyof Signing]))
+  return Buffer.concat(parts.map((part) => Buffer.from(part as string)))
 }
 
 const isPart = (timestamp: string): boolean => timestamp.endsWith("=")
@@ -242,13 +211,12 @@ const isHeader = (place: Place): place is string => typeof place === "string" &&
 /** Signs a body as the sender does, and returns the headers. */
 export const signedHeaders = (scheme: Scheme, secret: string, signing: Signing): Readonly<Record<string, string>> => {
   const { header, prefix = "", separator = "", timestamp, id } = scheme
-  const signature = `${prefix}${digest(scheme, keyOf(scheme, secret), signing).toString(scheme.encoding)}`
-  const time = timestamp === undefined ? "" : `${timestamp}${signing.timestamp}${separator}`
-  return {
-    [header]: timestamp !== undefined && isPart(timestamp) ? `${time}${signature}` : signature,
-    ...(timestamp !== undefined && !isPart(timestamp) && { [timestamp]: signing.timestamp }),
-    ...(id !== undefined && { [id]: signing.id }),
-  }
+  const hmac = createHmac(scheme.algorithm, keyOf(scheme, secret)).update(signedText(scheme, signing))
+  const signature = `${prefix}${hmac.digest(scheme.encoding)}`
+  const withId = id === undefined ? {} : { [id]: signing.id }
+  if (timestamp === undefined) return { [header]: signature, ...withId }
+  if (!isPart(timestamp)) return { [header]: signature, [timestamp]: signing.timestamp, ...withId }
+  return { [header]: `${timestamp}${signing.timestamp}${separator}${signature}`, ...withId }
 }
 
 /** One secret of such a webhook. */
@@ -282,45 +250,52 @@ const claimsIn = (
     .filter((claim) => claim.length === length)
 }
 
-/** Makes the verifier of a webhook whose sender signs. Each comparison with an HMAC takes constant time. */
+/** The signatures of a delivery, and the text that they sign. */
+interface Claims {
+  readonly hmacs: ReadonlyArray<Buffer>
+  readonly ed25519: ReadonlyArray<Buffer>
+  readonly text: Uint8Array
+}
+
+/** Makes the function that compares signatures with a secret. An HMAC is compared in constant time. */
+const matcher = (scheme: Scheme, value: string): ((claims: Claims) => boolean) => {
+  if (scheme.ed25519 !== undefined && isPublicKey(value)) {
+    const key = publicKeyOf(value)
+    return ({ ed25519, text }) => key !== undefined && ed25519.some((claim) => verify(null, text, key, claim))
+  }
+  const key = keyOf(scheme, value)
+  return ({ hmacs, text }) => {
+    if (hmacs.length === 0) return false
+    const expected = createHmac(scheme.algorithm, key).update(text).digest()
+    return hmacs.some((claim) => timingSafeEqual(claim, expected))
+  }
+}
+
+/** Makes the verifier of a webhook whose sender signs. */
 export const verifier = (scheme: Scheme, secrets: ReadonlyArray<Secret>): Verify => {
-  const { header, prefix = "", separator, encoding, timestamp, tolerance, ed25519 } = scheme
-  const keys = secrets.map(({ value, ...secret }) => ({
-    ...secret,
-    key: ed25519 !== undefined && isPublicKey(value) ? publicKeyOf(value) : keyOf(scheme, value),
-  }))
+  const { header, prefix = "", separator, encoding, timestamp, tolerance } = scheme
+  const keys = secrets.map(({ value, ...secret }) => ({ ...secret, matches: matcher(scheme, value) }))
   const { length } = createHmac(scheme.algorithm, "").digest()
 
   return (headers, body, now) => {
     const value = headers.get(header) ?? ""
     if (value === "") return { ok: false, reason: "missing" }
     const parts = separator === undefined ? [value] : value.split(separator).map((part) => part.trim())
-    const claimed = claimsIn(parts, prefix, encoding, length, mostSignatures)
-    const asymmetric = ed25519 === undefined ? [] : claimsIn(parts, ed25519, "base64", 64, mostEd25519)
-    if (claimed.length + asymmetric.length === 0) return { ok: false, reason: "malformed" }
-    let time = ""
-    if (timestamp !== undefined) {
-      time = isPart(timestamp)
-        ? (parts.find((part) => part.startsWith(timestamp))?.slice(timestamp.length) ?? "")
-        : (headers.get(timestamp) ?? "")
-      if (!seconds.test(time)) return { ok: false, reason: "malformed" }
+    const hmacs = claimsIn(parts, prefix, encoding, length, mostSignatures)
+    const ed25519 = scheme.ed25519 === undefined ? [] : claimsIn(parts, scheme.ed25519, "base64", 64, mostEd25519)
+    const at = (name: string | undefined): string => {
+      if (name === undefined) return ""
+      if (isPart(name)) return parts.find((part) => part.startsWith(name))?.slice(name.length) ?? ""
+      return headers.get(name) ?? ""
     }
-    const signing = { id: scheme.id === undefined ? "" : (headers.get(scheme.id) ?? ""), timestamp: time, body }
-    const matches = (key: Buffer | KeyObject | undefined): boolean => {
-      if (key instanceof Buffer) {
-        const expected = claimed.length === 0 ? undefined : digest(scheme, key, signing)
-        return expected !== undefined && claimed.some((claim) => timingSafeEqual(claim, expected))
-      }
-      if (key === undefined || asymmetric.length === 0) return false
-      const text = Buffer.concat(signedParts(scheme, signing).map((part) => Buffer.from(part)))
-      return asymmetric.some((claim) => verify(null, text, key, claim))
+    const signing = { id: at(scheme.id), timestamp: at(timestamp), body }
+    if (hmacs.length + ed25519.length === 0 || (timestamp !== undefined && !seconds.test(signing.timestamp))) {
+      return { ok: false, reason: "malformed" }
     }
-    const isUntimely = timestamp !== undefined && Math.abs(now - Number(time) * 1_000) > tolerance
-    return decided(
-      keys.filter(({ key }) => matches(key)),
-      now,
-      isUntimely,
-    )
+    const text = signedText(scheme, signing)
+    const matching = keys.filter(({ matches }) => matches({ hmacs, ed25519, text }))
+    const isUntimely = timestamp !== undefined && Math.abs(now - Number(signing.timestamp) * 1_000) > tolerance
+    return decided(matching, now, isUntimely)
   }
 }
 
@@ -328,7 +303,7 @@ export const verifier = (scheme: Scheme, secrets: ReadonlyArray<Secret>): Verify
 const decided = (
   matching: ReadonlyArray<Omit<Secret, "value">>,
   now: EpochMillis,
-  isUntimely: boolean,
+  isUntimely = false,
 ): Verification => {
   if (matching.length === 0) return { ok: false, reason: "mismatch" }
   const valid = matching.find(({ expiresAt }) => expiresAt === undefined || now < expiresAt)
@@ -355,11 +330,8 @@ const credentialVerifier = ({ credential }: Unsigned, secrets: ReadonlyArray<Sec
     const given = form.exec(value)?.[1]
     if (given === undefined) return { ok: false, reason: "malformed" }
     const text = credential === "basic" ? Buffer.from(given, "base64") : given
-    return decided(
-      known.filter(({ matches }) => matches(text)),
-      now,
-      false,
-    )
+    const matching = known.filter(({ matches }) => matches(text))
+    return decided(matching, now)
   }
 }
 
@@ -404,9 +376,10 @@ export const received = ({ scheme, places }: Sender, headers: Pick<Headers, "get
   const signing = isUnsigned(scheme) ? [] : [scheme.header, scheme.timestamp, scheme.id]
   for (const name of [...signing, id, ...type, account, time]) {
     if (name === undefined || !isHeader(name) || isPart(name)) continue
+    const lower = name.toLowerCase()
     // A secret is never stored.
-    const value = isUnsigned(scheme) && name === "authorization" ? null : headers.get(name)
-    if (value !== null) kept[name] = value
+    const value = isUnsigned(scheme) && lower === "authorization" ? null : headers.get(lower)
+    if (value !== null) kept[lower] = value
   }
   return { createdAt: "", headers: kept }
 }
@@ -447,13 +420,13 @@ export const read = <E extends Unread>({ scheme, places }: Sender, path: string,
   const object = Result.getOrUndefined(Envelope.decodeObject(body, Numbers.parse))
   const at = (place: Place | undefined): string => {
     if (place === undefined) return ""
-    if (isHeader(place)) return headers[place] ?? ""
+    if (isHeader(place)) return headers[place.toLowerCase()] ?? ""
     if (typeof place === "string") return textOf(get(parsePointer(place) ?? [], object))
     return object === undefined ? "" : textOf(evaluated(place, object))
   }
   const hash = (): string => {
-    const { header, timestamp } = isUnsigned(scheme) ? { header: "", timestamp: undefined } : scheme
-    const time = timestamp === undefined ? "" : at(isPart(timestamp) ? header : timestamp)
+    const { header, timestamp }: Partial<Scheme> = isUnsigned(scheme) ? {} : scheme
+    const time = at(timestamp !== undefined && isPart(timestamp) ? header : timestamp)
     return sha256(Buffer.concat([Buffer.from(`${path}\n${time}\n`), body]))
   }
   const type = places.type.map(at).filter((part) => part !== "")

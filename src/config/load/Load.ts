@@ -11,7 +11,7 @@ import { eventLoop } from "../../event/EventLoop.ts"
 import { nearest } from "../../event/Nearest.ts"
 import { inSlices } from "../../event/Rounds.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
-import { type Sender, senders, withLowercase } from "../../routing/Foreign.ts"
+import { type Sender, senders } from "../../routing/Foreign.ts"
 import type { Certificate } from "../Certificate.ts"
 import {
   type AdminConfig,
@@ -309,9 +309,8 @@ const senderOf = (
   { types = [], ...given }: Partial<NonNullable<ConfigFile["webhooks"][string]["event"]>> = {},
 ): Sender => {
   const places = { type: [], ...(typeof verify === "string" && senders[verify].event), ...given }
-  const scheme =
-    typeof verify === "string" ? senders[verify].verify : { ...verify, tolerance: Duration.toMillis(verify.tolerance) }
-  return withLowercase({ scheme, places, types })
+  if (typeof verify === "string") return { scheme: senders[verify].verify, places, types }
+  return { scheme: { ...verify, tolerance: Duration.toMillis(verify.tolerance) }, places, types }
 }
 
 const assemble = (

@@ -10,7 +10,6 @@ import {
   isBase64Secret,
   isPublicKey,
   isSender,
-  isUnsigned,
   publicKeyOf,
   type Scheme,
   senders,
@@ -231,62 +230,58 @@ const hmacRules = ({ signed = "{{body}}", timestamp, id, separator }: Fields, at
   return found
 }
 
-/** Checks the secrets of a scheme. */
-const keyRules = (scheme: Pick<Scheme, "secret" | "ed25519">, secrets: unknown, at: Path): ReadonlyArray<Finding> =>
-  items(secrets).flatMap((secret, index) => {
-    const { value } = fields(secret)
-    if (scheme.secret !== "base64" || typeof value !== "string") return []
-    const path = [...at, "secrets", index, "value"]
-    if (scheme.ed25519 !== undefined && isPublicKey(value)) {
-      const message = "this is no Ed25519 key, so no delivery would verify"
-      return publicKeyOf(value) === undefined ? [error(path, message, "it is `whpk_` and 32 bytes in base64")] : []
-    }
-    if (isBase64Secret(value)) return []
-    return [error(path, "this is no base64, so no delivery would verify", "the sender shows it as `whsec_` and base64")]
-  })
+/** The part of a scheme that says which secrets it can have. */
+type SecretForm = Pick<Scheme, "secret" | "ed25519"> | Unsigned
+
+/** Returns why no delivery would verify with a secret, and its right form; `undefined` if one may. */
+const secretFault = (scheme: SecretForm, value: string): readonly [message: string, hint: string] | undefined => {
+  if ("credential" in scheme) {
+    if (scheme.credential === "basic" && !value.includes(":"))
+      return ["this has no colon", "for `basic` it is the user, a colon and the password"]
+    if (scheme.credential === "bearer" && value.includes(" "))
+      return ["no header can have a token with a blank", "give the token alone, without `Bearer`"]
+    return undefined
+  }
+  if (scheme.secret !== "base64") return undefined
+  if (scheme.ed25519 !== undefined && isPublicKey(value))
+    return publicKeyOf(value) === undefined
+      ? ["this is no Ed25519 key", "it is `whpk_` and 32 bytes in base64"]
+      : undefined
+  return isBase64Secret(value) ? undefined : ["this is no base64", "the sender shows it as `whsec_` and base64"]
+}
+
+const keyRules = (scheme: SecretForm, secrets: unknown, at: Path): ReadonlyArray<Finding> =>
+  items(secrets).flatMap((secret, index) =>
+    texts(fields(secret).value, [...at, "secrets", index, "value"]).flatMap(({ text, path }) => {
+      const [fault, hint] = secretFault(scheme, text) ?? []
+      return fault === undefined ? [] : [error(path, `${fault}, so no delivery would verify`, hint)]
+    }),
+  )
 
 /** Checks a webhook whose sender signs nothing, so that others can read or forge its deliveries. */
 const unsignedRules = ({ credential }: Unsigned, secrets: unknown, at: Path, root: Fields): ReadonlyArray<Finding> => {
   const path = [...at, "verify"]
-  const [listen] = listeners(root)
-  if (credential === "none") {
-    const isOpen = listen !== undefined && !isLoopback(listen)
-    return [
-      ...(items(secrets).length > 0
-        ? [error([...at, "secrets"], "nothing verifies these", "leave the list empty")]
-        : []),
-      isOpen
-        ? error(
-            path,
-            "everybody could send events, because the relay listens beyond this machine",
-            'let "listen" be 127.0.0.1 or a Unix socket, or verify the deliveries',
-          )
-        : warning(
-            path,
-            "every program on this machine can send events, and a proxy in front opens this to everybody",
-            "verify the deliveries if there is a proxy",
-          ),
-    ]
-  }
-  const found: Array<Finding> = []
-  if (root.tls === undefined && root.behindProxy !== true) {
+  if (credential !== "none") {
+    if (root.tls !== undefined || root.behindProxy === true) return []
     const message = "anyone on the way can read this secret, because the relay does no TLS"
-    found.push(error(path, message, 'set "tls", or "behindProxy": true if a proxy in front does TLS'))
+    return [error(path, message, 'set "tls", or "behindProxy": true if a proxy in front does TLS')]
   }
-  for (const [index, secret] of items(secrets).entries()) {
-    const { value } = fields(secret)
-    if (typeof value !== "string") continue
-    const place = [...at, "secrets", index, "value"]
-    if (credential === "basic" && !value.includes(":")) {
-      const message = "this has no colon, so no delivery would verify"
-      found.push(error(place, message, "for `basic` it is the user, a colon and the password"))
-    }
-    if (credential === "bearer" && value.includes(" ")) {
-      const message = "no header can have a token with a blank, so no delivery would verify"
-      found.push(error(place, message, "give the token alone, without `Bearer`"))
-    }
-  }
-  return found
+  const [listen] = listeners(root)
+  const isOpen = listen !== undefined && !isLoopback(listen)
+  return [
+    ...(items(secrets).length > 0 ? [error([...at, "secrets"], "nothing verifies these", "leave the list empty")] : []),
+    isOpen
+      ? error(
+          path,
+          "everybody could send events, because the relay listens beyond this machine",
+          'let "listen" be 127.0.0.1 or a Unix socket, or verify the deliveries',
+        )
+      : warning(
+          path,
+          "every program on this machine can send events, and a proxy in front opens this to everybody",
+          "verify the deliveries if there is a proxy",
+        ),
+  ]
 }
 
 /** Checks what only a webhook of another sender has. */
@@ -314,10 +309,9 @@ const senderRules = (webhook: Fields, at: Path, root: Fields): ReadonlyArray<Fin
       .map(({ path }) => error(path, "event types that begin with relay. are the relay's own", "remove it")),
   ]
   if (typeof verify === "string" ? named === undefined : !Predicate.isObject(verify)) return found
-  const scheme: Scheme | Unsigned | undefined = named?.verify
-  if (scheme !== undefined && isUnsigned(scheme)) found.push(...unsignedRules(scheme, secrets, at, root))
-  else
-    found.push(...keyRules(scheme ?? { secret: fields(verify).secret === "base64" ? "base64" : "text" }, secrets, at))
+  const scheme: SecretForm = named?.verify ?? { secret: fields(verify).secret === "base64" ? "base64" : "text" }
+  if ("credential" in scheme) found.push(...unsignedRules(scheme, secrets, at, root))
+  found.push(...keyRules(scheme, secrets, at))
   if (items(places.type).length === 0 && typeof places.type !== "string" && !Jmespath.isShape(places.type)) {
     found.push(error([...at, "verify"], "no key says which part of a delivery is its event type", 'set "event.type"'))
   }
