@@ -1,6 +1,7 @@
 /** docs/evidence/README.md: each claim with its command, its condition and its figures, and the score of the random mutants. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import type { Evidence as Fuzzing } from "../fuzz/Kept.ts"
 import type { Evidence as Mutants } from "../mutants/Results.ts"
 import { type Claim, claims } from "./Claims.ts"
 
@@ -43,6 +44,12 @@ const scores = (mutants: Mutants | undefined): ReadonlyArray<string> =>
     ([module, { mutants, noticed, explained }]) => `| \`src/${module}\` | ${mutants} | ${noticed} | ${explained} |`,
   )
 
+const searches = (fuzzing: Fuzzing = {}): ReadonlyArray<string> =>
+  Object.entries(fuzzing).map(([target, { holds, executions, inputs, reached, found, minutes, day, commit }]) => {
+    const figures = [executions, inputs, reached, found].map(shown)
+    return `| ${[target, holds, ...figures, `${day}, ${commit}, ${minutes} min`].join(" | ")} |`
+  })
+
 /** The page, made from the files beside it. */
 export const pageOf = (root: string): string => {
   const mutants = read<Mutants>(root, "mutants")
@@ -66,6 +73,16 @@ or the reason why no test should. Without \`RELAY_PARTS=1\`, the journal on Post
 | module | mutants | noticed | explained |
 |---|---:|---:|---:|
 ${scores(mutants).join("\n")}
+
+## Fuzzing
+
+\`bun run fuzz\` changes real inputs at random, keeps those that reach new branches of the sources, and checks a
+statement about each of them. [The inputs that broke one](../../test/fuzz/found.json) are tests. The figures are
+from the last run. It began with the inputs that earlier runs had kept.
+
+| target | statement | executions | inputs | branches | broke it, in all | last run |
+|---|---|---:|---:|---:|---:|---|
+${searches(read(root, "fuzz")).join("\n")}
 `
 }
 

@@ -15,7 +15,8 @@ import type { Found, Fuzz, Random } from "./Random.ts"
 const canary = "CANARY-2718281828"
 const root = resolve(import.meta.dir, "../../../..")
 
-const good: ReadonlyArray<string> = [
+/** Configs without a mistake. */
+export const good: ReadonlyArray<string> = [
   ...[
     "relay.config.json",
     "config/examples/two-accounts.json",
@@ -79,8 +80,8 @@ const misplaced = (
   return excerpt.start < 0 || excerpt.length < 1 || excerpt.text.includes("\n") ? "an excerpt of no line" : undefined
 }
 
-const round = async (random: Random): Promise<Found> => {
-  const text = damage(random.pick(random.chance(0.7) ? good : bad), random)
+/** Loads a config. It loads, or each mistake has its place and tells no secret. */
+export const checkConfig = async (text: string): Promise<Found> => {
   const files = readFile({ "relay.config.json": text, x: "from a file" })
   const exit = await Effect.runPromiseExit(
     load("relay.config.json", { sinkTypes, journalTypes, env: { HOME: "/home/x" }, readFile: files }),
@@ -102,6 +103,9 @@ const round = async (random: Random): Promise<Found> => {
   const isName = /CANARY-2718281828[^"\n]*"\s*:|"file:CANARY/.test(text)
   return message.includes(canary) && !isName ? tell("refused", "a secret is shown") : { side: "refused" }
 }
+
+const round = (random: Random): Promise<Found> =>
+  checkConfig(damage(random.pick(random.chance(0.7) ? good : bad), random))
 
 export const Configs: Fuzz = {
   name: "fuzz-config",

@@ -37,13 +37,12 @@ const isDotted = (type: string): boolean => !type.includes("/") && type.split(".
 const expected = (source: string, type: string): boolean =>
   isDotted(type) ? means(source, type) : source === "**" && !type.startsWith("relay.")
 
-const round = (random: Random): Found => {
-  const source = pattern(random)
+/** Compares a pattern with the oracle, for some types. */
+export const checkPattern = (source: string, types: Iterable<string>): Found => {
   if (Pattern.problem(source) !== undefined) return { side: "wrong text" }
   const made = Pattern.make(source)
   let side = "not taken"
-  for (let count = 0; count < 5; count++) {
-    const one = type(random)
+  for (const one of types) {
     const taken = made.matches(one)
     if (taken) side = "taken"
     if (taken !== expected(source, one)) {
@@ -53,6 +52,12 @@ const round = (random: Random): Found => {
   nearest(source, eventTypes)
   return { side }
 }
+
+const round = (random: Random): Found =>
+  checkPattern(
+    pattern(random),
+    Array.from({ length: 5 }, () => type(random)),
+  )
 
 export const Patterns: Fuzz = {
   name: "fuzz-patterns",

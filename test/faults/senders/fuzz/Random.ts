@@ -38,8 +38,7 @@ const pieces = [
   ...["\ud800", "\udc00", "file:", "null", "true", "1e999", "-0", "__proto__", "constructor", "toString", "relay."],
 ]
 
-export const make = (seed: number): Random => {
-  const random = seeded(seed)
+const drawnFrom = (random: () => number): Random => {
   const below = (end: number): number => Math.floor(random() * end)
   const pick = <A>(from: ReadonlyArray<A>): A => from[below(from.length)] as A
   const some = <A>(most: number, make: () => A): ReadonlyArray<A> => Array.from({ length: below(most + 1) }, make)
@@ -55,6 +54,19 @@ export const make = (seed: number): Random => {
     return hurt
   }
   return { below, chance: (probability) => random() < probability, pick, some, trouble, hurt }
+}
+
+export const make = (seed: number): Random => drawnFrom(seeded(seed))
+
+/** Draws what the bytes of an input say, two for each draw, and then from a seed. */
+export const chosenBy = (input: Uint8Array): Random => {
+  const rest = seeded(input.length)
+  let at = 0
+  return drawnFrom(() => {
+    const [high, low] = [input[at], input[at + 1]]
+    at += 2
+    return high === undefined || low === undefined ? rest() : (high * 256 + low) / 65_536
+  })
 }
 
 /** What one round found. `side` is which way it went: a fuzz that only ever goes one way tests nothing. */
