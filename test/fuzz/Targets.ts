@@ -85,6 +85,10 @@ const time = String(now / 1_000)
 /** A header's value, as `Headers` holds it. */
 const holdable = (text: string): string => text.replace(/[^\t\x20-\x7e\x80-\xff]/g, "~").trim()
 
+type SchemeName = keyof typeof Foreign.schemes
+const schemeNames = Object.keys(Foreign.schemes) as ReadonlyArray<SchemeName>
+const isScheme = (name: string): name is SchemeName => Object.hasOwn(Foreign.schemes, name)
+
 interface Signed {
   readonly header: string
   readonly id: string
@@ -92,13 +96,13 @@ interface Signed {
 }
 
 /** The text that a scheme signs, as the sender's documentation has it. */
-const signedText = (name: Foreign.SchemeName, { id, timestamp }: Signed): string => {
+const signedText = (name: SchemeName, { id, timestamp }: Signed): string => {
   if (name === "slack") return `v0:${timestamp}:`
   if (name === "stripe") return `${timestamp}.`
   return name === "svix" || name === "standard-webhooks" ? `${id}.${timestamp}.` : ""
 }
 
-const digestOf = (name: Foreign.SchemeName, secret: string, signed: Signed, body: Input): Buffer => {
+const digestOf = (name: SchemeName, secret: string, signed: Signed, body: Input): Buffer => {
   const isText = !["svix", "standard-webhooks"].includes(name)
   const key = isText ? Buffer.from(secret) : Buffer.from(secret.slice("whsec_".length), "base64")
   return createHmac("sha256", key)
@@ -107,7 +111,7 @@ const digestOf = (name: Foreign.SchemeName, secret: string, signed: Signed, body
 }
 
 const verifiers = new Map(
-  Foreign.schemeNames.map((name) => [
+  schemeNames.map((name) => [
     name,
     Foreign.verifierOf(Foreign.schemes[name].verify, [
       { name: "main", value: own },
@@ -117,7 +121,7 @@ const verifiers = new Map(
 )
 
 /** A delivery of another sender: accepted only if the header has the right digest, and the time is near. */
-const foreignSignature = (name: Foreign.SchemeName, lines: ReadonlyArray<string>, body: Input): string => {
+const foreignSignature = (name: SchemeName, lines: ReadonlyArray<string>, body: Input): string => {
   const scheme: Foreign.Scheme = Foreign.schemes[name].verify
   const headers = new Headers()
   for (const line of lines) {
@@ -178,12 +182,12 @@ const signature: Play = (input) => {
   const [head, body] = splitAt(latin(input), "\n\n")
   const [scheme = "", ...lines] = head.split("\n")
   const bytes = Buffer.from(body, "latin1")
-  return Foreign.isScheme(scheme) ? foreignSignature(scheme, lines, bytes) : ownSignature(lines.join(""), bytes)
+  return isScheme(scheme) ? foreignSignature(scheme, lines, bytes) : ownSignature(lines.join(""), bytes)
 }
 
 const signatureSeeds = (): ReadonlyArray<string> => {
   const body = '{"type":"invoice.paid","id":"evt_1","created":1796000000,"event":{"type":"message"}}'
-  const foreign = Foreign.schemeNames.map((name) => {
+  const foreign = schemeNames.map((name) => {
     const { header, prefix = "", timestamp, id }: Foreign.Scheme = Foreign.schemes[name].verify
     const isInside = timestamp?.endsWith("=") === true
     const lines = [
