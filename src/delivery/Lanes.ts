@@ -3,7 +3,7 @@
  * sink until an operator moves or drops it. If the journal has several streams, each
  * stream that this relay owns has its own lanes.
  */
-import { Clock, Context, Duration, Effect, Layer, Semaphore, SubscriptionRef } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Semaphore, Struct, SubscriptionRef } from "effect"
 import { quarantine } from "../event/Event.ts"
 import * as Monotonic from "../event/Monotonic.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
@@ -78,8 +78,11 @@ class UnservedLanes {
 /** How late a pause may end. */
 const endPausesEvery = Duration.seconds(1)
 
+/** The fields of an alert's state that only its lane uses. */
+const ofLane = ["recent", "group", "shown", "shownAt", "reference", "previous"] as const
+
 /** An alert of a sink. Times are epoch milliseconds. */
-export interface AlertReport extends Omit<AlertState, "recent" | "group" | "reference" | "previous"> {
+export interface AlertReport extends Omit<AlertState, (typeof ofLane)[number]> {
   readonly sink: string
   /** The account of its newest failure. It is empty if that is erased or no longer kept. */
   readonly account: string
@@ -106,18 +109,16 @@ const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], s
       ({ state: a }, { state: b }) =>
         statusOrder.indexOf(a.status) - statusOrder.indexOf(b.status) || b.last - a.last || a.id - b.id,
     )
-  return yield* Effect.forEach(
-    states,
-    ({ sink, state: { recent: _, group: __, reference: ___, previous: ____, ...state } }, index) =>
-      Effect.gen(function* () {
-        const [found] = index < maxAccounts ? (yield* archive.events({ sequence: state.newest, limit: 1 })).events : []
-        const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
-        return {
-          ...{ sink, ...state },
-          account: found === undefined || found.event.erased !== undefined ? "" : found.event.accountId,
-          ...(repeat !== undefined && { remindsAt: state.sentAt + Duration.toMillis(repeat) }),
-        } satisfies AlertReport
-      }),
+  return yield* Effect.forEach(states, ({ sink, state }, index) =>
+    Effect.gen(function* () {
+      const [found] = index < maxAccounts ? (yield* archive.events({ sequence: state.newest, limit: 1 })).events : []
+      const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
+      return {
+        ...{ sink, ...Struct.omit(state, ofLane) },
+        account: found === undefined || found.event.erased !== undefined ? "" : found.event.accountId,
+        ...(repeat !== undefined && { remindsAt: state.sentAt + Duration.toMillis(repeat) }),
+      } satisfies AlertReport
+    }),
   )
 })
 

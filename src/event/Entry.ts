@@ -4,7 +4,8 @@ import type { Event } from "./Event.ts"
 /** The content of a message about an alert. */
 export interface AlertNote {
   readonly key: string
-  readonly action: "trigger" | "reminder" | "resolve"
+  readonly action: "trigger" | "update" | "reminder" | "resolve"
+  readonly status: "firing" | "acknowledged" | "resolved"
   /** The number of its failures. */
   readonly count: number
   /** When its first and its newest failure were received, in epoch milliseconds. */

@@ -42,6 +42,7 @@ const credentials = {
   "/run/credentials/relay.service/pagerduty": "seven\n",
   "/run/credentials/relay.service/scheduling": "a-signing-secret-four\n",
   "/run/credentials/relay.service/scheduling-old": "a-signing-secret-five\n",
+  "/run/credentials/relay.service/slack-token": "xoxb-seven\n",
 }
 
 describe("the committed files", () => {

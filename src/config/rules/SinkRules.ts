@@ -1,5 +1,5 @@
 /** Rules for sinks and for client details. */
-import type { SchemaAST } from "effect"
+import { Duration, type SchemaAST } from "effect"
 import { parsePointer } from "../../event/Pointer.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
@@ -348,6 +348,14 @@ const alertRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
   return [...own, ...either, ...fields(alert.by ?? [], "by"), ...fields(by, "inhibitedBy", "by")]
 }
 
+/** Checks that a sink with `alert.update` can change its messages. */
+const updateRules = ({ lane, path }: Asked, updates: boolean): ReadonlyArray<Finding> =>
+  updates || lane.alert?.update === undefined
+    ? []
+    : [errorAtKey([...path, "alert", "update"], "this sink can't change a message that it has sent", updateHint)]
+
+const updateHint = 'remove it, or use an "http" sink with "update", or a "slack" sink with "token"'
+
 const eitherHint = 'remove one, or add a second sink with the same target: one with "alert", and one with "digest"'
 
 /** Checks that all fields of the key are equal within a group. Otherwise a recovery could not find its alert. */
@@ -384,6 +392,7 @@ export const groupingOf = (
     ...(composes ? [] : composerRules(type, sinkTypes, asked)),
     ...digestRules(asked),
     ...alertRules(asked),
+    ...updateRules(asked, messages?.updates?.(config) === true),
     ...(messages?.recoveries === undefined || recoveryKey === undefined
       ? []
       : recoveryRules(messages.recoveries, recoveryKey, asked)),
@@ -396,9 +405,10 @@ export const groupingOf = (
     return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
   }
   if (alert !== undefined) {
-    const { by, inhibitedBy, ...rest } = alert
+    const { by, inhibitedBy, update = Duration.minutes(1), ...rest } = alert
     const cause = inhibitedBy && { match: inhibitedBy.match, key: placeholders(inhibitedBy.by) }
-    const policy = { ...rest, ...(cause !== undefined && { inhibitedBy: cause }) }
+    const updates = messages?.updates?.(config) === true
+    const policy = { ...rest, ...(updates && { update }), ...(cause !== undefined && { inhibitedBy: cause }) }
     const shared = by === undefined ? (messages?.recoveries?.key(config) ?? "{{account_id}}") : placeholders(by)
     const grouping: Grouping = { order: "key", key: shared, alert: policy, ...recovering }
     return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }

@@ -47,6 +47,8 @@ interface Messages<Config> {
   /** The part of a config that makes it compose messages, such as `"format": "template"`. */
   readonly with?: string
   readonly recoveries?: Recoveries<Config>
+  /** Reports whether the sink changes the message of an alert while the alert lasts. If absent, it never does. */
+  updates?(config: Config): boolean
   /** Returns the config of a sink with digests. `key` is the template of the key that the events of a digest share. */
   ofDigests?(config: Config, key: string): Config
 }

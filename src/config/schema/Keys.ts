@@ -241,6 +241,13 @@ export const grouping = {
           description: "How often to send a reminder while the alert lasts; without it none is sent",
         }),
       ),
+      update: Schema.optionalKey(
+        Units.duration.required({
+          description:
+            "How often a changed count is sent, to a sink that can change its messages: `http` with `update`, or `slack` with `token`",
+          default: "1 minute",
+        }),
+      ),
       within: Schema.optionalKey(
         dailyHours("The hours of each day in which messages are sent").annotate({
           description: "Quiet hours: the messages of the rest of the day are sent when these hours begin",

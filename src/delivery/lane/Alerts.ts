@@ -7,14 +7,15 @@
  * function. A lane stores the new state in the settlement that passes the event, so
  * a crash neither counts an event twice nor forgets one.
  *
- * Time changes no state that a message depends on. If a reminder is due, or an alert
+ * Time changes no state that a message depends on. If a reminder or a newer count is due, or an alert
  * has had no failure for long, the lane appends an entry of its own to the journal,
  * for itself alone. That entry is delivered, retried and explained like any event,
  * and is in order with the alert's other messages.
  *
  * **Guarantee.** A stored state and an own entry hold no value of an event except its
- * type and its time: keys are hashes. A reference is the service's own. A message has its content from the newest failure,
- * read when the message is sent. So an erasure of events has nothing to do here.
+ * type and its time: keys are hashes, and a reference is made by the service. A message
+ * has its content from the newest failure, read when the message is sent. So an erasure
+ * of events has nothing to do here.
  *
  * ```
  *             failure              `after` is reached
@@ -57,6 +58,9 @@ export interface AlertState {
   /** The number of messages while it fires, and when the last was decided. */
   readonly messages: number
   readonly sentAt: EpochMillis
+  /** If messages are updated: the number of failures in the newest message, and when it was decided. */
+  readonly shown?: number
+  readonly shownAt?: EpochMillis
   /** Its message at the service. */
   readonly reference?: Reference
   /** The message of the alert before it, whose recovery may still wait for the sink. */
@@ -69,8 +73,8 @@ interface Reference {
   readonly by: number
 }
 
-/** The subject of an own entry: a reminder, the end after a time without failures, or an operator's request. */
-const ownKinds = ["reminder", "expiry", "acknowledgement", "resolution"] as const
+/** The subject of an own entry: a newer count, a reminder, the end after a time without failures, or an operator's request. */
+const ownKinds = ["update", "reminder", "expiry", "acknowledgement", "resolution"] as const
 type OwnKind = (typeof ownKinds)[number]
 /** An operator's request to an alert: no more reminders, or its end. */
 export type Request = "acknowledgement" | "resolution"
@@ -111,7 +115,13 @@ export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState |
     case "reminder": {
       const isDue = state?.status === "firing" && state.id === signal.alert && state.messages === signal.message
       if (!isDue) return { ...counted, alert: signal.alert }
-      return { state: { ...state, messages: state.messages + 1, sentAt: at }, sends: true, alert: state.id }
+      const reminded = { ...state, messages: state.messages + 1, sentAt: at }
+      return { state: shownAt(policy, reminded, at), sends: true, alert: state.id }
+    }
+    case "update": {
+      const isDue = state !== undefined && isOpen(state) && state.id === signal.alert && hasNews(state)
+      if (policy.update === undefined || !isDue) return { ...counted, alert: signal.alert }
+      return { state: shownAt(policy, state, at), sends: true, alert: state.id }
     }
     case "expiry": {
       const isDue = state !== undefined && isOpen(state) && state.id === signal.alert
@@ -120,7 +130,11 @@ export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState |
     }
     case "acknowledgement":
       if (state?.status !== "firing" || state.id !== signal.alert) return { ...counted, alert: signal.alert }
-      return { ...counted, state: { ...state, status: "acknowledged" } }
+      return {
+        state: shownAt(policy, { ...state, status: "acknowledged" }, at),
+        sends: policy.update !== undefined,
+        alert: state.id,
+      }
     case "resolution":
       if (state === undefined || state.id !== signal.alert) return { ...counted, alert: signal.alert }
       return { state: resolvedAt(state, at), sends: resolves && isOpen(state), alert: state.id }
@@ -130,12 +144,19 @@ export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState |
 /** Reports whether the alert was sent and is not over. */
 const isOpen = ({ status }: AlertState): boolean => status === "firing" || status === "acknowledged"
 
+/** Reports whether there were failures since the newest message. */
+const hasNews = ({ count, shown = 0 }: AlertState): boolean => count > shown
+
+/** Returns the state after a message, which shows its count. */
+const shownAt = ({ update }: AlertPolicy, state: AlertState, at: EpochMillis): AlertState =>
+  update === undefined ? state : { ...state, shown: state.count, shownAt: at }
+
 const resolvedAt = (state: AlertState, at: EpochMillis): AlertState => ({
   ...{ ...state, status: "resolved", sentAt: at, messages: state.messages + 1 },
 })
 
 const failed = (
-  { after }: AlertPolicy,
+  policy: AlertPolicy,
   before: AlertState | undefined,
   { sequence, at, type }: Extract<Signal, { readonly is: "failure" }>,
 ): Next => {
@@ -143,6 +164,7 @@ const failed = (
     const state = { ...before, count: before.count + 1, last: Math.max(before.last, at), newest: sequence }
     return { state, sends: false, alert: state.id }
   }
+  const { after } = policy
   const within = Duration.toMillis(after.within)
   const recent = (before?.status === "pending" ? before.recent : []).filter((one) => one > at - within)
   const known = before?.status === "pending" && recent.length > 0 ? before : undefined
@@ -160,24 +182,30 @@ const failed = (
     sentAt: at,
     ...(previous !== undefined && { previous }),
   }
-  return { state, sends: fires, alert: state.id }
+  return { state: fires ? shownAt(policy, state, at) : state, sends: fires, alert: state.id }
 }
 
 /** Returns when time brings something about: an entry to append, or the end of a state that no message depends on. */
 const deadlines = (
-  { after, repeat, resolveAfter }: AlertPolicy,
-  { status, last, sentAt }: AlertState,
+  { after, repeat, update, resolveAfter }: AlertPolicy,
+  state: AlertState,
 ): ReadonlyArray<readonly [at: EpochMillis, what: Due | "forgotten"]> => {
+  const { status, last, sentAt } = state
+  const updates =
+    update === undefined || !hasNews(state)
+      ? []
+      : [[(state.shownAt ?? sentAt) + Duration.toMillis(update), "update"] as const]
   switch (status) {
     case "pending":
       return [[last + Duration.toMillis(after.within) + keptFor, "forgotten"]]
     case "resolved":
       return [[sentAt + keptFor, "forgotten"]]
     case "acknowledged":
-      return [[last + Duration.toMillis(resolveAfter), "expiry"]]
+      return [[last + Duration.toMillis(resolveAfter), "expiry"], ...updates]
     case "firing": {
       const end = [last + Duration.toMillis(resolveAfter), "expiry"] as const
-      return repeat === undefined ? [end] : [end, [sentAt + Duration.toMillis(repeat), "reminder"]]
+      const reminders = repeat === undefined ? [] : [[sentAt + Duration.toMillis(repeat), "reminder"] as const]
+      return [end, ...reminders, ...updates]
     }
   }
 }
@@ -189,7 +217,7 @@ export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis):
 /** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
 export const ownType = "relay.alert"
 
-const ownId = /^evt_relay_alert_(.+)_(\d+)_(reminder|expiry|acknowledgement|resolution)_(\d+)_(\d+)$/
+const ownId = /^evt_relay_alert_(.+)_(\d+)_(update|reminder|expiry|acknowledgement|resolution)_(\d+)_(\d+)$/
 
 /** Returns the alert of an own entry, the entry's kind, and the sequence of the failure to show. */
 export const ownOf = ({
@@ -223,6 +251,17 @@ export const ownEvent = (
     ...{ webhook: "relay", webhookId: "", signature: "", secret: "", receivedAt: now },
     body: utf8.encode(JSON.stringify(envelope)),
   }
+}
+
+/** The actions of messages. */
+const actionsOf: Readonly<Record<Signal["is"], AlertNote["action"]>> = {
+  failure: "trigger",
+  update: "update",
+  acknowledgement: "update",
+  reminder: "reminder",
+  recovery: "resolve",
+  expiry: "resolve",
+  resolution: "resolve",
 }
 
 /** Returns an own entry with the content of a failure, so a template finds the same fields. */
@@ -385,12 +424,21 @@ export class Alerts {
     // An alert that began later is another one.
     const known = state !== undefined && state.id <= entry.sequence ? state : undefined
     const { count = 1, first = event.receivedAt, last = event.receivedAt } = known ?? {}
-    const action = signal.is === "reminder" ? "reminder" : signal.is === "failure" ? "trigger" : "resolve"
+    const action = actionsOf[signal.is]
+    const status = action === "resolve" ? "resolved" : known?.status === "acknowledged" ? "acknowledged" : "firing"
     const earlier = this.#referenceOf(entry, state)
     // The first message of an alert changes no other, unless a part of it was sent before.
     const reference =
       earlier !== undefined && (action !== "trigger" || earlier.by === entry.sequence) ? earlier.text : undefined
-    const alert: AlertNote = { key: text, action, count, first, last, ...(reference !== undefined && { reference }) }
+    const alert: AlertNote = {
+      key: text,
+      action,
+      status,
+      count,
+      first,
+      last,
+      ...(reference !== undefined && { reference }),
+    }
     return { ...(failure === undefined ? entry : showing(entry, failure)), alert }
   }
 

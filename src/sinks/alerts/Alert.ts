@@ -10,7 +10,7 @@
  * An alert is about an event or a group of events. Facts that all samples of a group
  * share are listed once; the others are listed with each sample.
  */
-import type { Entry } from "../../event/Entry.ts"
+import type { AlertNote, Entry } from "../../event/Entry.ts"
 import { asFailure, failureEndedBy, isRelayEvent } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as Numbers from "../../event/Numbers.ts"
@@ -105,13 +105,20 @@ export const arrange = (facts: ReadonlyArray<Fact>, room: Room, harmless: Escape
   return kept
 }
 
-export type Action = "trigger" | "resolve"
+export type Action = "trigger" | "update" | "resolve"
+
+/** The state of an alert with a policy, as its message shows it. */
+interface State extends Pick<AlertNote, "status" | "count"> {
+  readonly reference: string | undefined
+}
 
 /** The events of an alert. */
 export interface Group {
   readonly action: Action
   /** Whether it says again that the alert lasts. */
   readonly isReminder?: boolean
+  /** Absent without a policy. */
+  readonly state?: State
   /** Some of the events, at least one, oldest first. */
   readonly samples: ReadonlyArray<Entry>
   /** How many events there were. */
@@ -124,8 +131,7 @@ export interface Group {
 }
 
 /** An alert. Its texts are neither cut nor escaped, because that depends on the service. */
-export interface Alert {
-  readonly action: Action
+export interface Alert extends Pick<Group, "action" | "isReminder" | "state"> {
   /** Alerts with the same key are one incident, which a resolve ends. */
   readonly key: string
   /** The event type and the account; empty unless all events have the same. */
@@ -253,7 +259,7 @@ const maxSamples = 50
 /** The action of events, oldest first. The last decides whether the failure is over. */
 export const actionOf = (entries: ReadonlyArray<Entry>, resolve: boolean): Action => {
   const last = entries.at(-1)
-  if (last?.alert !== undefined) return last.alert.action === "resolve" ? "resolve" : "trigger"
+  if (last?.alert !== undefined) return last.alert.action === "reminder" ? "trigger" : last.alert.action
   return resolve && last !== undefined && failureEndedBy(last.event.type) !== undefined ? "resolve" : "trigger"
 }
 
@@ -261,8 +267,12 @@ export const actionOf = (entries: ReadonlyArray<Entry>, resolve: boolean): Actio
 export const groupOf = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
   const last = entries.at(-1)
   if (last?.alert !== undefined) {
-    const { action, ...alert } = last.alert
-    return { ...alert, action: actionOf(entries, resolve), isReminder: action === "reminder", samples: [last] }
+    const { key, count, first, last: newest, action, status, reference } = last.alert
+    return {
+      ...{ key, count, first, last: newest, samples: [last], action: actionOf(entries, resolve) },
+      ...(action === "reminder" && { isReminder: true }),
+      state: { status, count, reference },
+    }
   }
   return {
     action: actionOf(entries, resolve),
@@ -294,10 +304,17 @@ const named = (facts: ReadonlyArray<Fact>, name: string): string =>
 
 const words = (facts: ReadonlyArray<Fact>): string => facts.map(({ name, value }) => `${name} ${value}`).join(", ")
 
+const prefixOf = ({ action, isReminder, state }: Group): string => {
+  if (action === "resolve") return "Resolved: "
+  if (isReminder === true) return "Reminder: "
+  return state?.status === "acknowledged" ? "Acknowledged: " : ""
+}
+
 /** Compiles the options to a function that makes the alert of a group. */
 export const compile = (options: Options): ((group: Group) => Alert) => {
   const tell = teller(options)
-  return ({ action, isReminder, samples, count, first, last, key }) => {
+  return (group) => {
+    const { action, isReminder, state, samples, count, first, last, key } = group
     const parts = samples.map(tell)
     const latest = parts.at(-1)
     const webhook = samples.at(-1)?.event.webhook
@@ -320,7 +337,9 @@ export const compile = (options: Options): ((group: Group) => Alert) => {
       account,
       webhook,
       labels: latest.labels,
-      summary: `${action === "resolve" ? "Resolved: " : isReminder === true ? "Reminder: " : ""}${amount}${summary}${about}`,
+      ...(isReminder === true && { isReminder }),
+      ...(state !== undefined && { state }),
+      summary: `${prefixOf(group)}${amount}${summary}${about}`,
       time: latest.time,
       first,
       last,

@@ -4,13 +4,13 @@
  * that calls the contract (`test/sinks/alerts/alertContract.ts`). A batch becomes one alert, about one event or a
  * digest.
  */
-import { Effect, type Redacted, Schema, Struct } from "effect"
+import { Effect, Redacted, Schema, Struct } from "effect"
 import { flag, template, templateOr } from "../../config/schema/Keys.ts"
 import { type OtherNames, partOf, written } from "../../config/schema/Traits.ts"
 import { make } from "../http/Http.ts"
 import type { Meaning } from "../http/HttpAnswer.ts"
 import { HttpConfig, otherUrls } from "../http/HttpConfig.ts"
-import { preview, type Service } from "../http/HttpRequest.ts"
+import { type Conversation, preview, type Service } from "../http/HttpRequest.ts"
 import type { SinkType } from "../Sink.ts"
 import { type Alert, compile, groupOf, keyOf, usualObjectId } from "./Alert.ts"
 
@@ -42,7 +42,10 @@ export const otherNames: ReadonlyArray<OtherNames> = [
 const Keys = Schema.Struct(keys)
 
 /** Every alert service's config has these. */
-type Config = typeof Keys.Type & { readonly url: Redacted.Redacted<string>; readonly dedupKey?: string }
+type Config = typeof Keys.Type & { readonly url?: Redacted.Redacted<string>; readonly dedupKey?: string }
+
+/** An API that takes several requests for a message, below its own address. */
+export interface Api extends Conversation, Pick<HttpConfig, "url" | "headers"> {}
 
 /** Alert services differ in these. */
 interface AlertService<C extends Config> {
@@ -51,12 +54,14 @@ interface AlertService<C extends Config> {
   payload(alert: Alert, config: C, now: number): object
   readonly meaning: Meaning
   readonly doubts?: SinkType<C>["doubts"]
+  /** The API that a config uses instead of one request to `url`. */
+  api?(config: C): Api | undefined
 }
 
-const http = ({ url, headers, classify, keepAnswers, tls }: Config): HttpConfig => ({
-  url,
+const http = ({ url = Redacted.make(""), headers, classify, keepAnswers, tls }: Config, api?: Api): HttpConfig => ({
+  url: api?.url ?? url,
   method: "POST",
-  headers,
+  headers: { ...headers, ...api?.headers },
   format: "template",
   forward: { signature: "x-service-signature", webhookId: "x-service-webhook-id" },
   classify,
@@ -65,11 +70,12 @@ const http = ({ url, headers, classify, keepAnswers, tls }: Config): HttpConfig 
 })
 
 /** Makes the type of sink of an alert service. */
-export const sinkType = <C extends Config>({ config, payload, meaning, doubts }: AlertService<C>): SinkType<C> => {
-  const service = (config: C): Service => {
+export const sinkType = <C extends Config>({ config, payload, meaning, doubts, api }: AlertService<C>): SinkType<C> => {
+  const service = (config: C, api: Api | undefined): Service => {
     const alertOf = compile(config)
     return {
       meaning,
+      ...(api !== undefined && { conversation: api }),
       secrets: config,
       alertOf: (entries) => alertOf(groupOf(entries, config.resolve)),
       body: (alert, now) => JSON.stringify(payload(alert, config, now)),
@@ -87,10 +93,11 @@ export const sinkType = <C extends Config>({ config, payload, meaning, doubts }:
         isOn: ({ resolve }) => resolve,
         key: keyOf,
       },
+      ...(api !== undefined && { updates: (config) => api(config) !== undefined }),
       // The events of a digest are one incident.
       ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
     },
-    open: (config) => make(http(config), service(config)),
-    preview: (config, batch) => preview(http(config), batch, service(config)),
+    open: (config) => make(http(config, api?.(config)), service(config, api?.(config))),
+    preview: (config, batch) => preview(http(config, api?.(config)), batch, service(config, api?.(config))),
   }
 }

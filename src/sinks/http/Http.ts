@@ -14,15 +14,16 @@ import * as Alert from "../alerts/Alert.ts"
 import * as Certificates from "../Certificates.ts"
 import { asOneMessage, type Entries } from "../Rendered.ts"
 import { keeper } from "../ServiceWords.ts"
-import { type Failures, type Reason, type Sink, SinkError, type SinkType, sentWith } from "../Sink.ts"
+import { allSent, type Failures, type Reason, type Sink, SinkError, type SinkType, sentAs, sentWith } from "../Sink.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import * as HttpAnswer from "./HttpAnswer.ts"
-import { HttpConfig, isBatched, usualBatch } from "./HttpConfig.ts"
-import { bearing, type Encoded, inHalves, preview, requestsOf, type Service } from "./HttpRequest.ts"
+import { HttpConfig, headerText, isBatched, usualBatch } from "./HttpConfig.ts"
+import { type Ask, bearing, type Encoded, inHalves, preview, requestsOf, type Service } from "./HttpRequest.ts"
 
 /** A request, and the server that it is for. */
 interface Addressed extends Encoded {
   readonly receiver: HttpAnswer.Receiver
+  readonly entries: Entries
 }
 
 interface Answer {
@@ -49,14 +50,18 @@ export const make = Effect.fnUntraced(function* (
       isTemplated,
       ...(tokens !== undefined && { credentials: "oauth" }),
       // The URL of an alert service is its credential.
-      ...(service !== undefined && { credentials: "url" }),
+      ...(service !== undefined && { credentials: service.conversation === undefined ? "url" : "token" }),
       ...(keep !== undefined && { keep }),
       ...(service !== undefined && { meaning: service.meaning }),
     }
     return {
       receiver,
       probed: isTemplated ? address.origin : address.href,
-      encode: (entries: Entries): Addressed => ({ ...encode(entries, clock.currentTimeMillisUnsafe()), receiver }),
+      encode: (entries: Entries): Addressed => ({
+        ...encode(entries, clock.currentTimeMillisUnsafe()),
+        receiver,
+        entries,
+      }),
     }
   })
   const encode = (entries: Entries) => requests.of(entries).encode(entries)
@@ -68,7 +73,7 @@ export const make = Effect.fnUntraced(function* (
 
   /** One request; an interruption aborts it. */
   const exchange = <A>(
-    { url, init, receiver }: Omit<Addressed, "bytes">,
+    { url, init, receiver }: Omit<Addressed, "bytes" | "entries">,
     answered: (answer: Answer) => Effect.Effect<A, SinkError>,
   ): Effect.Effect<A, SinkError> =>
     Effect.callback((resume) => {
@@ -81,7 +86,7 @@ export const make = Effect.fnUntraced(function* (
     })
 
   const classify =
-    ({ bytes, receiver }: Addressed, token?: AccessTokens.Token) =>
+    ({ bytes, receiver }: Pick<Addressed, "bytes" | "receiver">, token?: AccessTokens.Token) =>
     ({ response, body }: Answer): Effect.Effect<Failures, SinkError> => {
       const text = () => Buffer.concat(body).toString("utf8")
       const now = clock.currentTimeMillisUnsafe()
@@ -89,7 +94,21 @@ export const make = Effect.fnUntraced(function* (
       return reason === undefined ? Effect.succeed(sentWith(response.status)) : fail(reason)
     }
 
+  const asking =
+    ({ url, init, receiver }: Omit<Addressed, "bytes" | "entries">): Ask =>
+    (path, body, meaning) => {
+      const bytes = utf8.encode(JSON.stringify(body))
+      const to = { ...receiver, name: `${path} at ${receiver.origin}`, meaning }
+      return exchange({ url: `${url}/${path}`, init: { ...init, body: bytes }, receiver: to }, (answer) =>
+        Effect.as(classify({ bytes, receiver: to })(answer), Buffer.concat(answer.body).toString("utf8")),
+      )
+    }
+
   const deliver = (request: Addressed): Effect.Effect<Failures, SinkError> => {
+    if (service?.conversation !== undefined) {
+      const sent = service.conversation.send(service.alertOf(request.entries), asking(request))
+      return Effect.map(sent, (reference) => (reference === undefined ? allSent : sentAs(200, reference)))
+    }
     if (tokens === undefined) return exchange(request, classify(request))
     const { current, after } = tokens
     const by = (token: AccessTokens.Token, answered = classify(request, token)) =>
@@ -107,9 +126,13 @@ export const make = Effect.fnUntraced(function* (
     send: isBatched(config) ? inHalves((entries) => deliver(encode(entries))) : asOneMessage(encode, deliver),
     // Any answer shows that the receiver can be reached. Many refuse HEAD.
     check: Effect.andThen(
-      tokens?.current ?? Effect.void,
+      service?.conversation?.check(
+        asking({ url: requests.trigger.probed, init: probeOf(config), receiver: requests.trigger.receiver }),
+      ) ??
+        tokens?.current ??
+        Effect.void,
       Effect.forEach(
-        new Map([requests.trigger, requests.resolve].map((one) => [one.probed, one.receiver])),
+        new Map([requests.trigger, requests.update, requests.resolve].map((one) => [one.probed, one.receiver])),
         ([url, receiver]) =>
           exchange({ url, init: probe, receiver }, ({ response }) => {
             const reason = HttpAnswer.ofProxy(response, receiver)
@@ -129,6 +152,17 @@ const limitsOf = (config: HttpConfig): Sink["batch"] => {
 
 const probe = { method: "HEAD", headers: { "user-agent": HttpTransport.userAgent } }
 
+/** A request without an event, with the headers that are the same for each. */
+const probeOf = ({ headers }: HttpConfig): RequestInit => {
+  const fixed = Object.entries(headers).flatMap(([name, value]) => {
+    const text = headerText(value)
+    return Template.isConstant(text) ? [[name, text] as const] : []
+  })
+  return { method: "POST", headers: { "user-agent": HttpTransport.userAgent, ...Object.fromEntries(fixed) } }
+}
+
+const utf8 = new TextEncoder()
+
 /** Statuses of an answer that another token may change. */
 const renews = new Set([401, 431])
 
@@ -147,6 +181,7 @@ export const Http: SinkType<HttpConfig> = {
       isOn: ({ resolve }) => resolve !== undefined,
       key: (config) => Alert.keyOf({ ...config, objectId: Alert.usualObjectId }),
     },
+    updates: ({ update }) => update !== undefined,
     // The events of a digest are one alert.
     ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
   },

@@ -37,6 +37,7 @@ interface Whole {
   readonly format: string
   readonly body?: unknown
   readonly trigger?: ActionConfig
+  readonly update?: ActionConfig
   readonly resolve?: ActionConfig
   readonly dedupKey?: string
   readonly mode?: string
@@ -92,16 +93,22 @@ const ActionConfig = Schema.Struct({
 })
 type ActionConfig = typeof ActionConfig.Type
 
-/** Reports a key for alerts without `format: template`, and a `resolve` without a body. */
-const alertProblem = ({ format, body, trigger, resolve, dedupKey }: Whole): Schema.FilterIssue | undefined => {
-  const key = Object.entries({ trigger, resolve, dedupKey }).find(([, value]) => value !== undefined)?.[0]
+/** Reports a key for alerts without `format: template`, and an action without a body. */
+const alertProblem = ({ format, body, trigger, update, resolve, dedupKey }: Whole): Schema.FilterIssue | undefined => {
+  const key = Object.entries({ trigger, update, resolve, dedupKey }).find(([, value]) => value !== undefined)?.[0]
   if (format !== "template") {
     return key && { path: [key], issue: `"${key}" is for alerts, which need "format": "template"` }
   }
-  const isLacking = body === undefined && trigger?.body !== undefined && resolve !== undefined
-  return isLacking && resolve.body === undefined
-    ? { path: ["resolve", "body"], issue: 'it needs a "body": its own, or one beside "resolve" for both actions' }
-    : undefined
+  if (body !== undefined || trigger?.body === undefined) return undefined
+  const lacking = Object.entries({ update, resolve }).find(
+    ([, action]) => action !== undefined && action.body === undefined,
+  )
+  return (
+    lacking && {
+      path: [lacking[0], "body"],
+      issue: `it needs a "body": its own, or one beside "${lacking[0]}" for all actions`,
+    }
+  )
 }
 
 const BatchConfig = Schema.Struct(batch("Events in a request at most", 100))
@@ -180,6 +187,12 @@ export const HttpConfig = Schema.Struct({
       description: "The request that opens an alert, for `format: template`; the sink's own keys are its defaults",
     }),
   ),
+  update: Schema.optionalKey(
+    ActionConfig.annotate({
+      description:
+        "The request that sends the newest count and state of an open alert, for `format: template` and a sink with `alert`; the sink's own keys are its defaults",
+    }),
+  ),
   resolve: Schema.optionalKey(
     ActionConfig.annotate({
       description:
@@ -230,6 +243,6 @@ export const ofAction = (config: HttpConfig, action: Action): HttpConfig => {
   const given = config[action]
   if (given === undefined) return config
   const { classify, ...own } = given
-  const isOfAlert = action === "resolve" && Template.hasPlaceholder(Redacted.value(own.url ?? config.url))
+  const isOfAlert = action !== "trigger" && Template.hasPlaceholder(Redacted.value(own.url ?? config.url))
   return { ...config, ...own, classify: { ...(isOfAlert && noAlert), ...config.classify, ...classify } }
 }

@@ -104,6 +104,21 @@ export interface Service {
   readonly meaning: HttpAnswer.Meaning
   /** Parts of the body that are never shown. */
   readonly secrets?: unknown
+  /** Absent if each message is one request, whose answer is of no use. */
+  readonly conversation?: Conversation
+}
+
+/** Sends a request to a path below the service's URL, and returns the text of the answer that means success. */
+export type Ask = (path: string, body: object, meaning: HttpAnswer.Meaning) => Effect.Effect<string, SinkError>
+
+/** The requests of a service that needs several for a message, or that returns a reference to it. */
+export interface Conversation {
+  /** Sends the message of an alert. Returns the service's reference to it, if the alert has a policy. */
+  readonly send: (alert: Alert.Alert, ask: Ask) => Effect.Effect<string | undefined, SinkError>
+  /** Tests the credentials. */
+  readonly check: (ask: Ask) => Effect.Effect<unknown, SinkError>
+  /** The requests of a message, for people. */
+  readonly preview: (alert: Alert.Alert) => ReadonlyArray<readonly [path: string, body: object]>
 }
 
 type HeaderFields = Record<string, string>
@@ -233,12 +248,12 @@ export const requestsOf = <A>(config: HttpConfig, service: Service | undefined, 
     return use({ config: own, encode: (entries, now) => encode(batchOf(entries, alertOf, now)) })
   }
   const trigger = of("trigger")
-  const resolve = config.resolve === undefined ? trigger : of("resolve")
-  return {
+  const actions = {
     trigger,
-    resolve,
-    of: (entries: Entries) => (Alert.actionOf(entries, config.resolve !== undefined) === "resolve" ? resolve : trigger),
+    update: config.update === undefined ? trigger : of("update"),
+    resolve: config.resolve === undefined ? trigger : of("resolve"),
   }
+  return { ...actions, of: (entries: Entries) => actions[Alert.actionOf(entries, config.resolve !== undefined)] }
 }
 
 /** Shows the request at the time of the last event, without the URL, which may be a secret. */
@@ -253,11 +268,7 @@ export const preview = (
   // These two don't depend on the event.
   const { "user-agent": _, "accept-encoding": __, ...telling } = headers
   const token = config.oauth === undefined ? {} : { authorization: `Bearer ${masked}` }
-  return [
-    {
-      method: requests.config.method,
-      headers: { ...telling, ...token, ...previewed(signature) },
-      body: displayBytes(bytes),
-    },
-  ]
+  const about = { method: requests.config.method, headers: { ...telling, ...token, ...previewed(signature) } }
+  const several = service?.conversation?.preview(service.alertOf(entries))
+  return several?.map(([path, body]) => ({ ...about, path, body })) ?? [{ ...about, body: displayBytes(bytes) }]
 }

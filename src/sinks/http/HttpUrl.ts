@@ -6,7 +6,7 @@ import * as Template from "../../formats/Template.ts"
 /** Describes the mistake in a URL. Returns `undefined` for a correct URL. */
 const problemOf = (url: string, isTemplate: boolean): string | undefined => {
   if (slackToken.test(url)) {
-    return "this is a token of Slack's API, and no URL: write the URL of an incoming webhook, which begins with https://hooks.slack.com/services/"
+    return 'this is a token of Slack\'s API, and not a URL: a slack sink takes it as "token", with a "channel"; the URL of an incoming webhook begins with https://hooks.slack.com/services/'
   }
   const authority = /^https?:\/\/([^/?#\\\s]+)/i.exec(url)?.[1]
   if (authority === undefined) return httpUrlProblem(url)

@@ -186,7 +186,16 @@ export const services: Theme = {
     "PagerDuty: the key by another name": sink(`"type": "pagerduty", §"integrationKey": "${canary}"`),
     "PagerDuty: a severity that there is not": sink('"type": "pagerduty", "routingKey": "k", "severity": §"high"'),
     "Slack: a channel for a URL": sink('"type": "slack", "url": §"#alerts"'),
-    "Slack: a channel": slack('§"channel": "#alerts"'),
+    "Slack: a channel": slack('"channel": §"#alerts"'),
+    "Slack: a token without a channel": sink(`"type": "slack", "token": "${canary}"`).replace(
+      '"audit": {',
+      '§"audit": {',
+    ),
+    "Slack: neither a URL nor a token": sink('"type": "slack"').replace('"audit": {', '§"audit": {'),
+    "Slack: a changed count by a URL": slack('"alert": { §"update": "1 minute" }'),
+    "HTTP: an update without a body": sink(
+      '"type": "http", "url": "https://example.com/", "format": "template", "trigger": { "body": 1 }, §"update": {}',
+    ),
     "Slack: details as a list": slack('"details": §["{{account_id}}"]'),
     "Slack: a detail that is a number": slack('"details": { "tier": §1 }'),
     "Slack: a detail with a pointer without its slash": slack('"details": { "id": §"{{data/object/id}}" }'),

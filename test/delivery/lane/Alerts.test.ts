@@ -39,7 +39,7 @@ const failure = (sequence: number, at: number): Signal => ({
 })
 const recovery = (at: number): Signal => ({ is: "recovery", sequence: 9, at: at * minute })
 const own = (
-  is: "reminder" | "expiry" | "acknowledgement" | "resolution",
+  is: "update" | "reminder" | "expiry" | "acknowledgement" | "resolution",
   at: number,
   alert: number,
   message: number,
@@ -139,6 +139,52 @@ describe("an alert", () => {
   })
 })
 
+describe("an alert whose messages can be changed", () => {
+  const changing = { ...policy, after: { count: 1, within: Duration.minutes(10) }, update: Duration.minutes(1) }
+  const step = (state: AlertState | undefined, signal: Signal) => next(changing, true, state, signal)
+  const begun = step(undefined, failure(1, 0)).state
+  const grown = step(begun, failure(2, 0.5)).state
+  const changed = step(grown, own("update", 1, 1, 1))
+  const due = (state: AlertState | undefined, minutes: number) => state && dueAt(changing, state, minutes * minute)
+
+  test("is due for a change after the time, if there are new failures", () => {
+    expect([due(begun, 5), due(grown, 0.9), due(grown, 1), due(changed.state, 5)]).toEqual([
+      undefined,
+      undefined,
+      "update",
+      undefined,
+    ])
+    expect(changed).toMatchObject({ sends: true, alert: 1, state: { count: 2, messages: 1, sentAt: 0 } })
+    expect(due(step(changed.state, failure(3, 1.5)).state, 2)).toBe("update")
+  })
+
+  test("is due for its reminder before a change, and the reminder shows the count as well", () => {
+    const late = step(grown, failure(3, 239)).state
+    expect(due(late, 241)).toBe("reminder")
+    expect(due(step(late, own("reminder", 241, 1, 1)).state, 260)).toBeUndefined()
+  })
+
+  test("is not changed again, and not after its end", () => {
+    const resolved = step(grown, recovery(0.7)).state
+    for (const state of [changed.state, resolved, undefined]) {
+      expect(step(state, own("update", 2, 1, 1))).toMatchObject({ sends: false, alert: 1 })
+    }
+    expect(due(resolved, 2)).toBeUndefined()
+  })
+
+  test("says that it is acknowledged, and shows later failures", () => {
+    const acknowledged = step(grown, own("acknowledgement", 1, 1, 1))
+    expect(acknowledged).toMatchObject({ sends: true, state: { status: "acknowledged" } })
+    expect(due(acknowledged.state, 3)).toBeUndefined()
+    expect(due(step(acknowledged.state, failure(3, 3)).state, 4)).toBe("update")
+  })
+
+  test("is not changed by a policy without changes, as after a reload", () => {
+    expect(grown && dueAt(policy, grown, 5 * minute)).toBeUndefined()
+    expect(next(policy, true, grown, own("update", 2, 1, 1))).toMatchObject({ sends: false, state: grown })
+  })
+})
+
 describe("the alerts of a lane", () => {
   const simple = { ...policy, after: { count: 1, within: Duration.minutes(10) } }
   const failed = (sequence: number) => entry(sequence, { type: "connected_account.refresh_failed", receivedAt: 0 })
@@ -169,7 +215,9 @@ describe("the alerts of a lane", () => {
       secret: "",
       receivedAt: 9_000_000,
     })
-    expect(alert).toEqual({ key: "the account acct_1", action: "reminder", count: 1, first: 0, last: 0 })
+    expect(alert).toEqual({
+      ...{ key: "the account acct_1", action: "reminder", status: "firing", count: 1, first: 0, last: 0 },
+    })
   })
 
   test("end by time although a failure was received just before an earlier end", () => {

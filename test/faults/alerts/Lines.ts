@@ -52,6 +52,30 @@ export const mutants = mutantsOf({
       "api === undefined",
     ],
   },
+  "test/delivery/References.test.ts": {
+    "the reference to a message is stored with its alert": [
+      "src/delivery/lane/Outcome.ts",
+      "    this.#keepReference(attempt)\n",
+      "",
+    ],
+    "a reference is of one alert": [
+      "src/delivery/lane/Alerts.ts",
+      "return state.id <= sequence ? state.reference : state.previous",
+      "return state.reference",
+    ],
+  },
+  "test/sinks/alerts/slack/SlackApi.test.ts": {
+    "a message that is gone is posted again": [
+      "src/sinks/alerts/slack/Slack.ts",
+      'const gone = ["message_not_found", ',
+      'const gone = ["",',
+    ],
+    "a part of a message that was posted is not posted again": [
+      "src/sinks/alerts/slack/Slack.ts",
+      "referring(error, reference)",
+      "error",
+    ],
+  },
   simulation: {
     "a digest goes when all of it is on disk": [
       "src/delivery/lane/Intake.ts",

@@ -187,7 +187,7 @@ describe("an alert of a group", () => {
   })
 
   test("of a policy has the count and the times of its failures, and says that it reminds", () => {
-    const note = { key: "refresh_failed/acct_1", count: 7, first: 1_000, last: 61_000 } as const
+    const note = { key: "refresh_failed/acct_1", status: "firing", count: 7, first: 1_000, last: 61_000 } as const
     const about = (action: "trigger" | "reminder" | "resolve") =>
       Alert.compile(usual)(Alert.groupOf([{ ...of(9, { id: "ca_1" }), alert: { ...note, action } }], false))
     expect(about("reminder")).toMatchObject({ key: note.key, first: 1_000, last: 61_000, action: "trigger" })

@@ -1,7 +1,7 @@
 /** An HTTP sink of an alert API: one request opens an alert and another ends it, by one key. */
 import { describe, expect, test } from "bun:test"
 import { Effect, Schema } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { AlertNote, Entry } from "../../../src/event/Entry.ts"
 import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
@@ -64,6 +64,32 @@ describe("an HTTP sink of an alert API", () => {
     expect(sent()).toEqual([
       ["POST", "/", { state: "trigger", id: key }],
       ["POST", "/", { state: "resolve", id: key }],
+    ])
+  })
+
+  it.live("sends the newest count of an open alert by `update`, and a reminder by `trigger`", function* () {
+    const { sink, sent } = yield* opened(
+      (url) => ({
+        body: ["{{action}}", "{{key}}", "{{summary}}"],
+        update: { url: `${url}/alerts/{{key}}`, method: "PATCH" },
+        resolve: {},
+      }),
+      { "/alerts/k": 404 },
+    )
+    const about = (action: AlertNote["action"], count: number): Entry => {
+      const status = action === "resolve" ? "resolved" : "firing"
+      return { ...failure(count), alert: { key: "k", action, status, count, first: 0, last: 0 } }
+    }
+    for (const one of [about("trigger", 1), about("update", 2), about("reminder", 3), about("resolve", 4)]) {
+      expect(yield* reasonOf(sink.send([one]))).toBeUndefined()
+    }
+    const summary = "A calendar has lost its access and must be connected again (acct_1)"
+    expect(sent()).toEqual([
+      ["POST", "/", ["trigger", "k", summary]],
+      // The answer is 404: the service has no such alert any more, so nothing is left to update.
+      ["PATCH", "/alerts/k", ["update", "k", `2 × ${summary}`]],
+      ["POST", "/", ["trigger", "k", `Reminder: 3 × ${summary}`]],
+      ["POST", "/", ["resolve", "k", `Resolved: 4 × ${summary}`]],
     ])
   })
 

@@ -30,7 +30,7 @@ const room = {
   samples: { facts: 10, name: 256, value: 1_024, total: 2_000 },
 }
 
-const color = { trigger: 0xd93f3f, resolve: 0x3fa45b }
+const color = { trigger: 0xd93f3f, update: 0xd93f3f, resolve: 0x3fa45b }
 
 export const payload = (alert: Alert): object => ({
   content: fit(alert.summary, 2_000, harmless),
