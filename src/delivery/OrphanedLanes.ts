@@ -39,14 +39,6 @@ export const make = (archive: Archive["Service"], streams: StreamLanes) => {
     return yield* new LaneInUse({ message: `the ${inUse(name)}` })
   })
 
-  /** Moves the backlog, then deletes the lane if it is empty. */
-  const moveBacklog = Effect.fnUntraced(function* (from: string, to: string) {
-    const moved = yield* archive.moveLane(from, to)
-    const left = (yield* archive.lanes).find(({ name }) => name === from)
-    if (left !== undefined && left.backlog + left.deadLetters === 0) yield* archive.dropLane(from)
-    return moved
-  })
-
   return {
     /** Logs the orphaned lanes that have a backlog, at the start. */
     warn: Effect.gen(function* () {
@@ -74,7 +66,7 @@ export const make = (archive: Archive["Service"], streams: StreamLanes) => {
       for (const lanes of streams.all()) yield* lanes.settle
       const adopt = Effect.forEach(streams.all(), (lanes) => lanes.reopen(to))
       // Runs even if the move fails half way, because otherwise the retries already moved would never be sent.
-      return yield* Effect.ensuring(moveBacklog(from, to), Effect.ignore(adopt))
+      return yield* Effect.ensuring(archive.moveLane(from, to), Effect.ignore(adopt))
     }),
     /** Implements `Lanes.drop`. */
     drop: (name: string) => Effect.andThen(refuseInUse(name), archive.dropLane(name)),

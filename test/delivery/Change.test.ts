@@ -266,20 +266,39 @@ describe("a change of sinks", () => {
     }).pipe(Effect.provide(running([counted("sink", away.sink), other])))
   })
 
-  it.effect("keeps an event that reaches the lane of a removed sink after its events were moved", () => {
-    const away = scripted(() => new SinkUnavailable({ message: "refused" }))
-    const other = counted("other", away.sink)
-    const journal = MemoryJournal.layerWith((memory) => ({
-      moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), memory.append(event("late"), [from])),
-    }))
-    return Effect.gen(function* () {
-      yield* append(3, ["sink"])
-      yield* pass("5 seconds")
-      yield* change([other])
-      yield* (yield* Lanes).move("sink", "other")
-      expect(yield* statusOf("sink")).toMatchObject({ condition: "orphaned", backlog: 1 })
-    }).pipe(Effect.provide(Layer.provideMerge(lanes([counted("sink", away.sink), other]), journal)))
-  })
+  for (const step of ["moveLane", "lanes", "dropLane"] as const) {
+    it.effect(
+      `loses no event that reaches the lane of a removed sink during a move, after the journal's ${step}`,
+      () => {
+        const away = scripted(() => new SinkUnavailable({ message: "refused" }))
+        const other = counted("other", away.sink)
+        let pending = 3
+        let isMoving = false
+        const journal = MemoryJournal.layerWith((memory) => {
+          const late = (after: typeof step) =>
+            Effect.suspend(() => {
+              if (!isMoving || after !== step) return Effect.void
+              return memory.append(event(`late_${pending++}`), ["sink"])
+            })
+          return {
+            lanes: Effect.tap(memory.lanes, late("lanes")),
+            moveLane: (from, to) => Effect.tap(memory.moveLane(from, to), late("moveLane")),
+            dropLane: (name) => Effect.tap(memory.dropLane(name), late("dropLane")),
+          }
+        })
+        return Effect.gen(function* () {
+          yield* append(3, ["sink"])
+          yield* pass("5 seconds")
+          yield* change([other])
+          isMoving = true
+          yield* (yield* Lanes).move("sink", "other")
+          isMoving = false
+          const backlogs = yield* Effect.forEach(["sink", "other"], statusOf)
+          expect(backlogs.reduce((sum, status) => sum + (status?.backlog ?? 0), 0)).toBe(pending)
+        }).pipe(Effect.provide(Layer.provideMerge(lanes([counted("sink", away.sink), other]), journal)))
+      },
+    )
+  }
 
   it.effect("moves the backlog of a renamed sink to its new name, over the same connection", () => {
     let isMended = false

@@ -67,7 +67,6 @@ export interface Lane {
   paused: Paused
   mute: Mute | undefined
   pausedFor: number
-  opened: boolean
   readonly retrying: Map<number, { readonly retrying: Wait; readonly entry: Entry; readonly attempts: Attempts }>
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
   /** By key, the states of its alerts. */
@@ -101,7 +100,6 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     paused: false,
     mute: undefined,
     pausedFor: 0,
-    opened: false,
     retrying: new Map(),
     dead: new Map(),
     alerts: new Map(),
@@ -345,11 +343,7 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
         {
           moveKept: (to, why) =>
             Effect.sync(() => ({ count: moveKept(lane, name, to, why), log: movingLog(lane, name, to) })),
-          removeEmpty: () =>
-            Effect.sync(() => {
-              if (lane.opened) return true
-              return sizeOf(name, lane) === 0 && lanes.delete(name)
-            }),
+          removeEmpty: () => Effect.sync(() => sizeOf(name, lane) === 0 && lanes.delete(name)),
           drop: (why) =>
             Effect.sync(() => {
               const count = sizeOf(name, lane)
@@ -518,10 +512,8 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
       const lane = laneOf(name)
       if (former !== undefined && former !== lane) {
         if (lane.paused === false) Object.assign(lane, { paused: former.paused, mute: former.mute })
-        former.opened = false
         yield* moveLane(from, name)
       }
-      lane.opened = true
       const retries = [...lane.retrying.values()]
         .filter(({ retrying }) => retrying.delay !== returnedDelay)
         .map(({ retrying, attempts }) => ({

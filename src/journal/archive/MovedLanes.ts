@@ -41,7 +41,7 @@ export interface LaneRows {
    * moved it.
    */
   moveKept(to: string, why: Removal): Rows<{ readonly count: number; readonly log: MovingLog | undefined }>
-  /** Removes the lane unless a sink has it. Returns false and removes nothing if the lane has events again. */
+  /** Removes the lane in one transaction. Returns false and removes nothing if the lane has events again. */
   removeEmpty(why: Removal): Rows<boolean>
   /** Removes the lane with all its events. Returns the number of events that were given up. */
   drop(why: Removal): Rows<number>
@@ -113,7 +113,7 @@ export const move = Effect.fnUntraced(function* (
       count += kept
       if (log === undefined) break
       count += yield* moveLog(log, why)
-      // A replay may have appended to the lane meanwhile.
+      // An event may have reached the lane meanwhile.
     } while (!(yield* lane.removeEmpty(why)))
   }
   return count

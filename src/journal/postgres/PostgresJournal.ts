@@ -66,6 +66,7 @@ const streamOf = (member: Member.Member, id: number, epoch = 0): Effect.Effect<S
 /** A lane in a stream. A move takes eleven round trips, and two for 256 events. A drop takes nine. */
 const laneIn = (member: Member.Member, stream: StreamState, name: string): MovedLanes.LaneRows => {
   let now = stream
+  let log: MovedLanes.MovingLog | undefined
   return {
     moveKept: Effect.fnUntraced(function* (to) {
       const isConfigured = () => true
@@ -73,9 +74,10 @@ const laneIn = (member: Member.Member, stream: StreamState, name: string): Moved
       yield* LaneMoves.open(stream, to, { isConfigured })
       const count = yield* LaneMoves.open(stream, to, { renamedFrom: name, isConfigured })
       now = stream.isVisited ? yield* visit(member, stream.id) : stream
-      return { count, log: yield* logOf(now, member.writer, name) }
+      log = yield* logOf(now, member.writer, name)
+      return { count, log }
     }),
-    removeEmpty: (why) => Effect.as(LaneMoves.remove(now, name, why), true),
+    removeEmpty: (why) => Effect.as(LaneMoves.remove(now, name, why, log?.end), true),
     drop: (why) => LaneMoves.remove(stream, name, why),
   }
 }

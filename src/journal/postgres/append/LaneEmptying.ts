@@ -37,7 +37,7 @@ export const logOf = Effect.fnUntraced(function* (
     read: (after, limit) => stream.read(after, limit),
     append: (again, ended, cursor) => {
       const advance = (queries: Queries, ended: ReadonlyArray<Ended> = []) =>
-        store(queries, stream, source, cursor, ended)
+        store(queries, stream, { source, moved: moving.after, cursor, ended })
       const stored: Effect.Effect<unknown, JournalError> =
         again.length === 0
           ? refusing(advance(stream.owner.db))
@@ -60,28 +60,38 @@ export const empty = Effect.fnUntraced(function* (
   if (log === undefined) return
   const why = yield* removal
   yield* moveLog(log, why)
-  yield* remove(stream, from, why)
+  yield* remove(stream, from, why, log.end)
 })
 
-/** Fails if the lane's cursor has moved, because another relay moves the lane too or this slice is stored already. */
+interface Slice {
+  readonly source: Backlog
+  /** The sequence of the last event that is moved. */
+  readonly moved: number
+  readonly cursor: Cursor
+  readonly ended: ReadonlyArray<Ended>
+}
+
+/**
+ * Fails if the lane's cursor has moved, because another relay moves the lane too or this slice is stored already. Also
+ * fails if another relay has opened the lane again.
+ */
 const store = Effect.fnUntraced(function* (
   queries: Queries,
   { id }: StreamState,
-  source: Backlog,
-  cursor: Cursor,
-  ended: ReadonlyArray<Ended>,
+  { source, moved, cursor, ended }: Slice,
 ) {
   const { lane, pausedFor } = source
   const { count } = yield* queries.query(
     `WITH moved AS (
-       INSERT INTO ended (${OutcomeTables.endedColumns}) SELECT * FROM unnest(${OutcomeTables.endedTypes(5)}))
+       INSERT INTO ended (${OutcomeTables.endedColumns}) SELECT * FROM unnest(${OutcomeTables.endedTypes(6)}))
      UPDATE progress SET changed = changed || $2::jsonb
-     WHERE stream = $1 AND (${allPlaces}) -> $3 ->> 'sequence' = $4`,
+     WHERE stream = $1 AND (${allPlaces}) -> $3 ->> 'sequence' = $4 AND names -> $3 ->> 'after' = $5`,
     [
       id,
       JSON.stringify({ [lane]: { ...cursor, pausedFor } }),
       lane,
       String(source.cursor.sequence),
+      String(moved),
       ...OutcomeTables.endedRows(ended),
     ],
   )

@@ -7,6 +7,7 @@
  * anything more. A relay also does so with its own stream if it didn't hear whether its change was committed.
  */
 import { Effect } from "effect"
+import { laneChanged } from "../../archive/MovedLanes.ts"
 import { type JournalError, unavailable } from "../../JournalError.ts"
 import { returnedDelay } from "../../LaneInfo.ts"
 import { ceilingOf, floorOf, sharedStream } from "../../Sequences.ts"
@@ -26,7 +27,11 @@ interface Change<A> {
 }
 
 /** Decides on a change from the lanes and the head of the log, and stores its rows. */
-type Decide<A> = (before: LaneNames, head: number, queries: Queries) => Effect.Effect<Change<A>, DatabaseError>
+type Decide<A> = (
+  before: LaneNames,
+  head: number,
+  queries: Queries,
+) => Effect.Effect<Change<A>, JournalError | DatabaseError>
 
 /** It takes at most eight round trips, plus the round trips of `decide`. */
 export const change = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, JournalError> =>
@@ -219,12 +224,20 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
 }
 
 /**
- * Removes a lane from a stream with all its events there. Returns the number of events dropped. It takes at
- * most ten round trips.
+ * Removes a lane from a stream with all its events there. Returns the number of events dropped. If its events up to
+ * `moved` were moved, and it has others, it fails and removes nothing. It takes at most ten round trips.
  */
-export const remove = (stream: StreamState, name: string, why: Removal): Effect.Effect<number, JournalError> =>
+export const remove = (
+  stream: StreamState,
+  name: string,
+  why: Removal,
+  moved?: number,
+): Effect.Effect<number, JournalError> =>
   change(stream, (before, head, queries) =>
     Effect.gen(function* () {
+      // Another relay has opened the lane again, or has moved events to it.
+      const hasOthers = before.places.has(name) && before.movingFrom(name)?.after !== moved
+      if (moved !== undefined && hasOthers) return yield* laneChanged(name)
       const params = [...OutcomeTables.removalParams(why), name, floorOf(stream.id), ceilingOf(stream.id)]
       const within = "t.lane = $3 AND t.sequence > $4 AND t.sequence < $5"
       // Records the lane's pending events in the log, from its cursor on.
@@ -233,11 +246,12 @@ export const remove = (stream: StreamState, name: string, why: Removal): Effect.
         SELECT $6::bigint + 1, $7::bigint, $3, $1, 'laneRemoved', '{"by":' || $2 || '}' WHERE $6::bigint < $7::bigint), `
       const { count } = yield* queries.query(OutcomeTables.takenFrom("dead", within, "'dropped'", undefined, waiting), [
         ...params,
-        before.places.get(name)?.sequence ?? head,
-        head,
+        moved ?? before.places.get(name)?.sequence ?? head,
+        moved ?? head,
       ])
       // Retries come after the dead letters, because a dead letter may be replayed meanwhile.
-      yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
+      const retries = yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
+      if (moved !== undefined && count + retries.count > 0) return yield* laneChanged(name)
       yield* queries.query("DELETE FROM alert WHERE stream = $1 AND lane = $2", [stream.id, name])
       return {
         lanes: before.removed(name, head),

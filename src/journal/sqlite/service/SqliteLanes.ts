@@ -74,8 +74,8 @@ const create = (engine: Engine, names: ReadonlyArray<string>): void => {
   if (missing.length > 0) engine.apply(() => lanes.begin(missing, engine.head))
 }
 
-/** A lane of this name, if there is one. A lane that `isOpen`, by its id, has a sink, and stays when it was moved. */
-const lanesNamed = (engine: Engine, name: string, isOpen: (lane: string) => boolean) =>
+/** The lane of this name, if there is one. */
+const lanesNamed = (engine: Engine, name: string) =>
   attempt((): ReadonlyArray<LaneRows> => {
     engine.flush()
     const { lanes } = engine
@@ -94,17 +94,15 @@ const lanesNamed = (engine: Engine, name: string, isOpen: (lane: string) => bool
       }),
       removeEmpty: (why) =>
         patient(() =>
-          engine.exclusively(() => {
-            if (isOpen(id)) return { result: true }
-            if (size() > 0) return { result: false }
-            return { result: true, committed: lanes.drop(id, why, engine.head) }
-          }),
+          engine.exclusively(() =>
+            size() > 0 ? { result: false } : { result: true, committed: lanes.drop(id, why, engine.head) },
+          ),
         ),
       drop: Effect.fnUntraced(function* (why) {
-        const count = size()
-        yield* takeKept(engine, id, why)
-        yield* patient(() => engine.apply(() => lanes.drop(id, why, engine.head)))
-        return count
+        const kept = yield* takeKept(engine, id, why)
+        return yield* patient(() =>
+          engine.exclusively(() => ({ result: kept + size(), committed: lanes.drop(id, why, engine.head) })),
+        )
       }),
     }
     return [lane]
@@ -162,22 +160,15 @@ const readRetries = (engine: Engine, name: string, sequences: ReadonlyArray<numb
 /** The part of the journal and the archive that concerns lanes. */
 export const lanesOf = (engine: Engine, started: Started): Lanes => {
   const { ids, backlogs } = engine.lanes
-  /** Lanes that have a sink, by id: the others are not listed any more once they are empty. */
-  const opened = new Set<string>()
-
-  const openOne = (name: string) => Effect.tap(open(engine, name), () => Effect.sync(() => opened.add(ids.idOf(name))))
-
-  const lanesOf = (name: string) => lanesNamed(engine, name, (lane) => opened.has(lane))
-  const moveLane = (from: string, to: string) => MovedLanes.move(lanesOf(from), from, to)
+  const moveLane = (from: string, to: string) => MovedLanes.move(lanesNamed(engine, from), from, to)
 
   /** Moves the events of a renamed sink to a lane that has its new name already. The sink stays paused. */
   const adopt = Effect.fnUntraced(function* (from: string, name: string) {
-    yield* openOne(name)
+    yield* open(engine, name)
     const { paused = false, mute } = backlogs.get(ids.idOf(from)) ?? {}
     if (paused !== false || mute !== undefined) yield* setPaused(engine, name, paused, mute)
-    opened.delete(ids.idOf(from))
     yield* moveLane(from, name)
-    return yield* openOne(name)
+    return yield* open(engine, name)
   })
 
   const openLane: Lanes["openLane"] = (name, options = {}) =>
@@ -185,13 +176,9 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
       const { renamedFrom = name } = options
       if (renamedFrom !== name && ids.isLane(renamedFrom) && ids.isLane(name)) return adopt(renamedFrom, name)
       const renamed = ids.renamed(name, options)
-      return renamed === undefined ? openOne(name) : Effect.andThen(rename(engine, renamed, name), openOne(name))
-    })
-
-  const dropLane = (name: string) =>
-    Effect.suspend(() => {
-      opened.delete(ids.idOf(name))
-      return MovedLanes.drop(lanesOf(name))
+      return renamed === undefined
+        ? open(engine, name)
+        : Effect.andThen(rename(engine, renamed, name), open(engine, name))
     })
 
   return {
@@ -234,7 +221,7 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
         }),
       ),
     moveLane: (from, to) => started(moveLane(from, to)),
-    dropLane: (name) => started(dropLane(name)),
+    dropLane: (name) => started(MovedLanes.drop(lanesNamed(engine, name))),
     returned: (name) => attempt(() => engine.guard(() => engine.lanes.retries.returned(ids.idOf(name)))),
     readRetries: (lane, sequences) => readRetries(engine, lane, sequences),
   }

@@ -1,10 +1,11 @@
 import { expect } from "bun:test"
-import { Effect } from "effect"
+import { Effect, Fiber, Schedule } from "effect"
+import type { Database } from "../../../../src/journal/postgres/connection/Database.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"
 import { event } from "../../samples.ts"
-import { relays, seconds } from "../relays.ts"
+import { meanwhile, relays, seconds } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "a change of lanes", () => {
   it.effect("that was committed without a received answer is found by the relay that made it", function* () {
@@ -28,5 +29,48 @@ suiteUnless(reasonToSkip(), "a change of lanes", () => {
     yield* sql(`UPDATE relay.progress SET changed = '{"lake": {"sequence": 0, "settled": [], "pausedFor": 0}}'`)
     yield* stop
     expect(yield* (yield* start("a")).journal.lanes).toEqual([])
+  })
+
+  // After each transaction of a move in turn, the relay stalls, and the stream's own relay takes an event for the lane.
+  it.effect("that moves a lane loses no event, whenever another relay opens the lane again", function* () {
+    const { start, sql } = yield* relays
+    let left = Number.POSITIVE_INFINITY
+    const counted = (db: Database): Database => ({
+      ...db,
+      transact: (work) =>
+        Effect.tap(db.transact(work), () =>
+          Effect.sync(() => {
+            left -= 1
+            if (left === 0) a.freeze()
+          }),
+        ),
+    })
+    const a = yield* start("a", undefined, counted)
+    const { journal: b } = yield* start("b")
+    const found: Array<string> = []
+    let step = 0
+    for (let isOver = false; !isOver; step++) {
+      const [from, to] = [`from_${step}`, `to_${step}`]
+      yield* b.openLane(from)
+      for (const id of ["one", "two"]) yield* b.append(event(`${id}_${step}`), [from])
+      yield* seconds(2)
+      left = step + 1
+      const move = yield* Effect.forkChild(Effect.exit(a.journal.moveLane(from, to)))
+      while (left > 0 && move.pollUnsafe() === undefined) yield* seconds(0.5)
+      isOver = left > 0
+      left = Number.POSITIVE_INFINITY
+      // The move has changed its stream, so that it reads the stream again.
+      yield* seconds(2)
+      const accept = Effect.andThen(b.openLane(from), b.append(event(`late_${step}`), [from]))
+      if (!isOver) yield* meanwhile(Effect.retry(accept, { schedule: Schedule.spaced("1 second"), times: 20 }))
+      a.thaw()
+      const { _tag } = yield* meanwhile(Fiber.join(move))
+      yield* seconds(3)
+      const pending = (yield* b.lanes).filter(({ name }) => name === from || name === to)
+      found.push(`${_tag}, ${pending.reduce((sum, { backlog }) => sum + backlog, 0)} pending`)
+    }
+    expect(found).toEqual([...found.slice(0, -1).map((one) => one.replace(/\d+/, "3")), "Success, 2 pending"])
+    expect(found).toContain("Failure, 3 pending")
+    expect(yield* sql("SELECT * FROM relay.ended WHERE outcome IN ('laneRemoved', 'dropped')")).toEqual([])
   })
 })
