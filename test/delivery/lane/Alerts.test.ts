@@ -278,6 +278,16 @@ describe("an alert that silences others", () => {
     expect(told(alerts, of(10, "appointment.meeting.created"), "m2")).toBe("counted in 2, lost")
   })
 
+  test("leaves the others of its group to silence failures when it is forgotten", () => {
+    const alerts = new Alerts(silencing, true, [])
+    expect(told(alerts, of(1, lost), "one")).toBe("message in 1, one")
+    expect(told(alerts, of(2, lost), "two")).toBe("message in 2, two")
+    alerts.forget("one")
+    expect(told(alerts, of(3, meeting), "m1")).toBe("counted in 2, two")
+    alerts.forget("two")
+    expect(told(alerts, of(4, meeting), "m2")).toBe("message in 4, m2")
+  })
+
   test("continues to silence them after a restart, and not while it is pending", () => {
     const pending = new Alerts({ ...silencing, after: policy.after }, true, [])
     expect(told(pending, of(1, lost), "lost")).toBe("counted in 1, lost")

@@ -183,6 +183,20 @@ describe("salvage", () => {
     })
   }
 
+  it.live("leaves out dropped dead letters, whose bytes are still in free pages", function* () {
+    const at = options()
+    const indexes = Array.from({ length: 90 }, (_, index) => 101 + index)
+    yield* session(at, function* (journal) {
+      yield* journal.openLane("lake")
+      yield* Effect.forEach(indexes, (index) => journal.append(event(`evt_${index}`, { body: body(index) }), ["lake"]))
+      yield* journal.settle([settlement("lake", 90, { deadLetter: indexes.map((_, index) => letter(index + 1)) })])
+      const letters = yield* journal.deadLetters({ lane: "lake", limit: 100 })
+      yield* journal.dropDeadLetters(letters.slice(1).map(({ id }) => id))
+    })
+    const found = [...Salvage.lines(at.path, dirname(at.path))]
+    expect(found.filter(({ in: place }) => place === "dead").length).toBe(1)
+  })
+
   it.live("reads the rest of a file that was cut off anywhere", function* () {
     const { closed } = yield* filled
     const whole = statSync(closed).size
