@@ -34,6 +34,46 @@ export const explained: ReadonlyArray<Explained> = [
     becomes: "1",
     why: "The next due retries are read when the first attempt ends, instead of at once. No event waits longer than an attempt.",
   },
+  {
+    file: "src/journal/sqlite/maintenance/Pages.ts",
+    code: "if (headerEnd < 2 || headerEnd > 256 || headerEnd > payload.length) return undefined",
+    column: 34,
+    was: ">",
+    becomes: ">=",
+    why: "The rows of a journal have a dozen columns at most, so a header of 256 bytes is not one of theirs.",
+  },
+  {
+    file: "src/event/Nearest.ts",
+    code: "return previous[b.length] ?? 0",
+    column: 32,
+    was: "0",
+    becomes: "1",
+    why: "A row of distances always has this element. Only the compiler wants a number in its place.",
+  },
+  {
+    file: "src/journal/sqlite/file/OwnFiles.ts",
+    code: "const schemaBytes = 64 * 1024",
+    column: 26,
+    was: "1024",
+    becomes: "(1024 + 1)",
+    why: "The schema is in the first page, which has 64 KiB at most. What is read beyond it does not matter.",
+  },
+  {
+    file: "src/journal/sqlite/search/Index.ts",
+    code: "if (this.#first < first) this.#forget(Math.min(first, this.#first + step.forgotten))",
+    column: 23,
+    was: "<",
+    becomes: "<=",
+    why: "It forgets the events before the first one that the index has: none.",
+  },
+  {
+    file: "src/delivery/lane/Lane.ts",
+    code: "if (this.inFlight.size > 0) return 0",
+    column: 28,
+    was: ">",
+    becomes: ">=",
+    why: "A lane with waiting events looks at its deadlines at every tick, instead of at the next one. That costs CPU, and changes no delivery.",
+  },
 ]
 
 export const explanationOf = (result: Omit<Explained, "why">): string | undefined =>
