@@ -23,7 +23,8 @@ if (target === undefined) throw new Error(`there is no target ${name}`)
 const current = openSync(join(folder, "current"), "w")
 const buffer = Buffer.alloc(target.longest + 4)
 const write = (line: object): void => {
-  process.stdout.write(`${JSON.stringify(line)}\n`)
+  // At once: an input that never ends would keep the line back.
+  writeSync(1, `${JSON.stringify(line)}\n`)
 }
 const play = await target.open()
 const known = readdirSync(join(folder, "inputs")).map((file) => readFileSync(join(folder, "inputs", file)))

@@ -492,7 +492,7 @@ export const targets: ReadonlyArray<Target> = [
     holds: "A config loads, and the JSON Schema accepts it, or each mistake has its place and no secret.",
     longest: 16_384,
     most: 2_000,
-    words: ['"${A:-b}"', '"file:x"', "1 second", "1 MiB", "// a\n", "/* */"],
+    words: ['"$' + '{A:-b}"', '"file:x"', "1 second", "1 MiB", "// a\n", "/* */"],
     seeds: () => [...good, ...choices],
     open: () => orByChoices(Configs, config),
   },
