@@ -68,26 +68,42 @@ export interface Webhook extends Omit<ConfigFile["webhooks"][string], "id" | "si
 /** How a sink's events are delivered, retried and dead-lettered. */
 export type Delivery = ConfigFile["delivery"]
 
+interface Policy<Sends extends string> {
+  readonly sends: Sends
+  /** Whether the sink also receives the recoveries of failures that are routed to it. */
+  readonly resolves: boolean
+}
+
+/** The events of one key within `wait` are one message. */
+export interface DigestPolicy extends Policy<"digest">, Omit<NonNullable<(typeof Lane.Type)["digest"]>, "by"> {}
+
+/** The events of one key are an alert. Those that change it are messages, and it counts the others. */
+export interface ChangesPolicy extends Policy<"changes">, Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by"> {}
+
+/**
+ * Which events of a lane are messages. A sink's key `alert` decodes to it, and so do the short forms `digest` and
+ * `resolve`: with `resolve` alone, each event is a message.
+ */
+export type AlertPolicy = Policy<"each"> | DigestPolicy | ChangesPolicy
+
 /** The settings that every sink has, whatever its type. */
 export interface LaneConfig extends Omit<typeof Lane.Type, "concurrency" | "digest" | "alert"> {
   readonly name: string
   readonly type: string
   readonly concurrency: number
-  /** Events of one key within the window are sent as one message. */
-  readonly digest?: Omit<NonNullable<(typeof Lane.Type)["digest"]>, "by">
-  /** The policy of the alerts that the events of one key are. */
-  readonly alert?: Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by" | "inhibitedBy"> & {
-    /**
-     * `match` has patterns of event types. `key` is the template of the fields that the silenced failures have in common
-     * with their cause.
-     */
-    readonly inhibitedBy?: { readonly match: ReadonlyArray<string>; readonly key: string }
-  }
-  /** Whether the sink also receives the recoveries of failures that are routed to it. */
-  readonly resolves?: boolean
+  /** If absent, each event is a message, and the sink receives only what is routed to it. */
+  readonly alert?: AlertPolicy
   /** The type's own config, decoded by its schema: what `SinkType.open` takes. */
   readonly config: unknown
 }
+
+/** Returns the policy of a lane that sends digests. */
+export const digestOf = (lane?: Pick<LaneConfig, "alert">): DigestPolicy | undefined =>
+  lane?.alert?.sends === "digest" ? lane.alert : undefined
+
+/** Returns the policy of a lane whose alerts have a state. */
+export const changesOf = (lane?: Pick<LaneConfig, "alert">): ChangesPolicy | undefined =>
+  lane?.alert?.sends === "changes" ? lane.alert : undefined
 
 /** A collector of traces and logs. */
 export type Otlp = NonNullable<ConfigFile["telemetry"]["otlp"]>

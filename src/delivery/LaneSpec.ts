@@ -29,8 +29,8 @@ export interface LaneSpec {
  * Reports whether one relay must send all of the lane's events, because order,
  * digests, alerts and rate limits need a single sender.
  */
-const isExclusive = ({ order, digest, alert, rateLimit }: LaneConfig): boolean =>
-  order === "key" || digest !== undefined || alert !== undefined || rateLimit !== undefined
+const isExclusive = ({ order, alert, rateLimit }: LaneConfig): boolean =>
+  order === "key" || alert !== undefined || rateLimit !== undefined
 
 /** Returns the options for opening a lane. `specs` are all sinks of the config. */
 export const openOptions = (config: LaneConfig, specs?: ReadonlyArray<LaneSpec>): OpenOptions => ({

@@ -4,6 +4,7 @@
  * stream that this relay owns has its own lanes.
  */
 import { Clock, Context, Duration, Effect, Layer, Semaphore, Struct, SubscriptionRef } from "effect"
+import { changesOf } from "../config/Config.ts"
 import { quarantine } from "../event/Event.ts"
 import * as Monotonic from "../event/Monotonic.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
@@ -98,7 +99,7 @@ const maxAccounts = 200
 
 /** Returns the stored alerts of the configured sinks, firing ones first, then by their newest failures. */
 const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], specs: ReadonlyArray<LaneSpec>) {
-  const policies = new Map(specs.map(({ config: { name, alert } }) => [name, alert]))
+  const policies = new Map(specs.map(({ config }) => [config.name, changesOf(config)]))
   const states = (yield* archive.alerts)
     .filter(({ lane }) => policies.get(lane) !== undefined)
     .map(({ lane, state }): { readonly sink: string; readonly state: AlertState } => ({

@@ -5,7 +5,7 @@
  * changes only a lane's name or its delivery settings opens no connection.
  */
 import { Cause, Clock, Effect, Equal, Exit, Hash, RcMap, Scope, Semaphore } from "effect"
-import type { LaneConfig } from "../config/Config.ts"
+import { digestOf, type LaneConfig } from "../config/Config.ts"
 import * as Monotonic from "../event/Monotonic.ts"
 import * as Containment from "../sinks/Containment.ts"
 import { type Sink, type SinkError, unavailable } from "../sinks/Sink.ts"
@@ -165,7 +165,7 @@ class SinkKey implements Equal.Equal {
 }
 
 /** The part of a lane's config that concerns its sink. */
-const sinkConfig = ({ config, digest, key, enrich }: LaneConfig) => config && [config, digest && key, enrich]
+const sinkConfig = (lane: LaneConfig) => lane.config && [lane.config, digestOf(lane) && lane.key, lane.enrich]
 const keyOf = ({ config, open }: LaneSpec) => new SinkKey(config.type, sinkConfig(config), open)
 
 export const make = Effect.gen(function* () {

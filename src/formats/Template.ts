@@ -326,19 +326,21 @@ export const names = (text: string): ReadonlyArray<string> =>
 // The key of an event in a lane: events of one key are kept in order, or put
 // into one digest; a recovery has the key of the failure that it ends.
 
+/** Returns the template of the key that events with the same fields have in common. */
+export const keyOfFields = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
+
 /** The key of digests for events that have none of its fields. */
 const nothing = "-"
 
 /** The part of a lane that decides about keys. */
 interface Grouped {
   readonly key: Text
-  readonly digest?: unknown
-  readonly resolves?: boolean
+  readonly alert?: { readonly sends: string; readonly resolves: boolean }
 }
 
 /** The key is empty if an event has none: such events keep no order with any other. */
-export const orderKey = ({ key, digest, resolves }: Grouped): ((entry: Entry) => string) => {
+export const orderKey = ({ key, alert }: Grouped): ((entry: Entry) => string) => {
   const { render } = compile(key, "key")
-  const keyOf = (entry: Entry) => render(resolves === true ? { ...entry, event: asFailure(entry.event) } : entry)
-  return digest === undefined ? keyOf : (entry) => keyOf(entry) || nothing
+  const keyOf = (entry: Entry) => render(alert?.resolves === true ? { ...entry, event: asFailure(entry.event) } : entry)
+  return alert?.sends === "digest" ? (entry) => keyOf(entry) || nothing : keyOf
 }

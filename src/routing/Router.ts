@@ -282,9 +282,9 @@ export const make = (routes: ReadonlyArray<Route>, resolving: ReadonlySet<string
 /** Builds the router of a config. */
 export const of = (config: {
   readonly routes: ReadonlyArray<Route>
-  readonly sinks: ReadonlyArray<{ readonly name: string; readonly resolves?: boolean }>
+  readonly sinks: ReadonlyArray<{ readonly name: string; readonly alert?: { readonly resolves: boolean } }>
 }): Router =>
-  make(config.routes, new Set(config.sinks.flatMap(({ name, resolves }) => (resolves === true ? name : []))))
+  make(config.routes, new Set(config.sinks.flatMap(({ name, alert }) => (alert?.resolves === true ? name : []))))
 
 // One version of the config, compiled for ingest: webhooks by path with their signing keys, and the router. It is
 // immutable; a reload makes a new table.

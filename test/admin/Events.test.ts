@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Schema } from "effect"
 import { EventPage, EventReports } from "../../src/admin/api/EventApi.ts"
-import type { RelayConfig } from "../../src/config/Config.ts"
+import type { LaneConfig, RelayConfig } from "../../src/config/Config.ts"
 import { instant } from "../../src/formats/Texts.ts"
 import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"
 import { answer, attempts, event, letter, retrying, settlement } from "../journal/samples.ts"
@@ -175,9 +175,13 @@ describe("events of the admin API", () => {
     const [plain] = sinks
     if (plain === undefined) throw new Error("there is no sink")
     const batches = Schema.decodeUnknownSync(HttpConfig)({ url: "https://lake.example/", format: "ndjson" })
-    const grouping = [
+    const grouping: ReadonlyArray<LaneConfig> = [
       { ...plain, name: "alone" },
-      { ...plain, name: "digests", digest: { wait: Duration.seconds(30), maxEvents: 9 } },
+      {
+        ...plain,
+        name: "digests",
+        alert: { sends: "digest", resolves: false, wait: Duration.seconds(30), maxEvents: 9 },
+      },
       { ...plain, name: "batches", type: "http", config: batches },
     ]
     const { explain, journal } = yield* kept({ config: { ...config, sinks: grouping } })

@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect } from "effect"
+import type { LaneConfig } from "../../src/config/Config.ts"
 import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"
 import { webhook } from "../ingest/fixture.ts"
 import { it } from "../lib/effect.ts"
@@ -116,7 +117,10 @@ describe("/metrics", () => {
   it.live("doesn't count a digest's events as retrying before an attempt has failed", function* () {
     const [sink] = plainConfig().sinks
     if (sink === undefined) throw new Error("there is no sink")
-    const sinks = [sink, { ...sink, name: "chat", digest: { wait: Duration.seconds(30), maxEvents: 9 } }]
+    const sinks: ReadonlyArray<LaneConfig> = [
+      sink,
+      { ...sink, name: "chat", alert: { sends: "digest", resolves: false, wait: Duration.seconds(30), maxEvents: 9 } },
+    ]
     const failed = (at: number) => ({ lastFailure: { at, message: "answered 500" } })
     for (const [more, counted] of [
       [{}, 0],

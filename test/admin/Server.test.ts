@@ -188,10 +188,10 @@ describe("the admin API", () => {
   it.live("shows which lanes send digests", function* () {
     const [lake] = config().sinks
     if (lake === undefined) return expect.unreachable()
-    const digest = { wait: Duration.minutes(5), maxEvents: 10 }
+    const digest = { sends: "digest", resolves: false, wait: Duration.minutes(5), maxEvents: 10 } as const
     const { ask } = yield* start({
       lanes: [lane("lake"), lane("chat")],
-      config: { sinks: [lake, { ...lake, name: "chat", digest }] },
+      config: { sinks: [lake, { ...lake, name: "chat", alert: digest }] },
     })
     const { lanes } = (yield* json(yield* ask("/api/v1/status"))) as Status
     expect(lanes.map(({ name, digest }) => [name, digest])).toEqual([

@@ -1,7 +1,7 @@
 /** Alerts under failures of sinks and journals, crashes and changes of the policy, compared with a model by seeds. */
 import { expect } from "bun:test"
 import { Duration, Effect, Exit, Layer, Scope } from "effect"
-import type { LaneConfig } from "../../src/config/Config.ts"
+import type { ChangesPolicy } from "../../src/config/Config.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { collect } from "../../src/journal/EventPages.ts"
 import { fenced, unavailable } from "../../src/journal/JournalError.ts"
@@ -19,7 +19,9 @@ const recovery = "connected_account.reconnected"
 const unit = 1_000
 const policy = { count: 3, within: 10 * unit, repeat: 8 * unit, resolveAfter: 25 * unit }
 
-const alert: NonNullable<LaneConfig["alert"]> = {
+const alert: ChangesPolicy = {
+  sends: "changes",
+  resolves: true,
   after: { count: policy.count, within: Duration.millis(policy.within) },
   repeat: Duration.millis(policy.repeat),
   resolveAfter: Duration.millis(policy.resolveAfter),
@@ -103,7 +105,7 @@ const history = (seed: number) =>
         }),
       check: Effect.void,
     }
-    const one = spec("chat", sink, { order: "key", resolves: true, alert })
+    const one = spec("chat", sink, { order: "key", alert })
     const journal = MemoryJournal.layerWith((memory) => ({
       settle: (settlements) =>
         Effect.suspend(() =>

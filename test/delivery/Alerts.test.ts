@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Clock, Duration, Effect, Exit, Layer, Scope } from "effect"
-import type { LaneConfig } from "../../src/config/Config.ts"
+import type { ChangesPolicy } from "../../src/config/Config.ts"
 import type { LaneSpec } from "../../src/delivery/LaneSpec.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { AlertNote, Entry } from "../../src/event/Entry.ts"
@@ -8,7 +8,19 @@ import { Archive } from "../../src/journal/Archive.ts"
 import { allSent, type Reason, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
-import { append, away, failed, lanesOf, letters, pass, rejected, relay, spec, statusOf } from "./fixture.ts"
+import {
+  append,
+  away,
+  failed,
+  firingAtOnce,
+  lanesOf,
+  letters,
+  pass,
+  rejected,
+  relay,
+  spec,
+  statusOf,
+} from "./fixture.ts"
 
 const failure = "connected_account.refresh_failed"
 const recovery = "connected_account.reconnected"
@@ -33,13 +45,8 @@ const messages = (script: (message: number) => Reason | "pass" = () => "pass") =
   return { sink, sent, notes }
 }
 
-const alerting = (sink: Sink, alert: Partial<NonNullable<LaneConfig["alert"]>> = {}, more: Partial<LaneConfig> = {}) =>
-  spec("chat", sink, {
-    order: "key",
-    resolves: true,
-    alert: { after: { count: 1, within: Duration.minutes(10) }, resolveAfter: Duration.days(1), ...alert },
-    ...more,
-  })
+const alerting = (sink: Sink, alert: Partial<ChangesPolicy> = {}, name = "chat") =>
+  spec(name, sink, { order: "key", alert: { ...firingAtOnce, ...alert } })
 
 const fails = (count: number, account = "acct_1") =>
   append(
@@ -125,7 +132,7 @@ describe("a sink with `alert`", () => {
   it.effect("ends an alert without a new failure for `resolveAfter`, and tells sinks that get recoveries", () => {
     const [chat, quiet] = [messages(), messages()]
     const resolveAfter = Duration.hours(2)
-    const other = alerting(quiet.sink, { resolveAfter }, { name: "quiet", resolves: false })
+    const other = alerting(quiet.sink, { resolveAfter, resolves: false }, "quiet")
     return Effect.gen(function* () {
       yield* append(1, ["chat", "quiet"], undefined, () => failure)
       yield* pass("1 hour")
@@ -170,7 +177,7 @@ describe("a sink with `alert`", () => {
 
   it.effect("counts the failures that a firing alert of their account silences, also after a restart", () => {
     const chat = messages()
-    const inhibitedBy = { match: [failure], key: "{{account_id}}" }
+    const inhibitedBy = { match: [failure], by: ["account_id"] }
     const one = {
       ...alerting(chat.sink, { inhibitedBy }),
       key: ({ event }: Entry) => `${event.accountId} ${event.type}`,

@@ -46,7 +46,10 @@ const logging = () => {
 describe("an event whose key can't be made", () => {
   const keyed: ReadonlyArray<readonly [string, Partial<LaneConfig>]> = [
     ["the order key", { order: "key" }],
-    ["the group of a digest", { digest: { wait: Duration.seconds(1), maxEvents: 10 } }],
+    [
+      "the group of a digest",
+      { alert: { sends: "digest", resolves: false, wait: Duration.seconds(1), maxEvents: 10 } },
+    ],
   ]
   for (const [what, config] of keyed) {
     it.effect(`is a dead letter that names the place that is too deep, and the others continue: ${what}`, () => {
@@ -116,7 +119,7 @@ describe("a batch that dies of a bug", () => {
     ["of many", { concurrency: 1 }, 50],
     ["of many, by key", { order: "key" }, 50],
     ["of one", {}, 1],
-    ["that is a digest", { digest: { wait: Duration.seconds(1), maxEvents: 100 } }, 1],
+    ["that is a digest", { alert: { sends: "digest", resolves: false, wait: Duration.seconds(1), maxEvents: 100 } }, 1],
   ]
   for (const [what, config, maxEvents] of shapes) {
     for (const how of ["at once", "in its effect"] as const) {

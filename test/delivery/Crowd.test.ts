@@ -32,7 +32,7 @@ describe("an event that fails for ever", () => {
 
   it.effect("affects only its own digest", () => {
     const sink = scripted((entry) => (entry.event.accountId === "bad" ? failed : "pass"), 3)
-    const digest = { wait: Duration.seconds(2), maxEvents: 3 }
+    const digest = { sends: "digest", resolves: false, wait: Duration.seconds(2), maxEvents: 3 } as const
     return Effect.gen(function* () {
       yield* append(25, ["sink"], () => "bad")
       yield* pass("30 seconds")
@@ -40,7 +40,7 @@ describe("an event that fails for ever", () => {
       yield* pass("30 seconds")
       expect(sink.delivered).toEqual(range(26, 28))
       expect(yield* letters("sink")).toEqual([])
-    }).pipe(Effect.provide(relay([narrow(sink.sink, { order: "none", digest })])))
+    }).pipe(Effect.provide(relay([narrow(sink.sink, { order: "none", alert: digest })])))
   })
 
   it.effect("does not keep the sink's own outage from ending: others are there to be tried", () => {

@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Exit, Latch, Layer, Scope } from "effect"
-import type { LaneConfig } from "../../src/config/Config.ts"
+import type { DigestPolicy } from "../../src/config/Config.ts"
 import { RetryQueue } from "../../src/delivery/lane/RetryQueue.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { allSent, type Reason, type Sink, SinkError } from "../../src/sinks/Sink.ts"
@@ -31,8 +31,10 @@ const messages = (script: (message: number) => Reason | "pass" = () => "pass") =
   return { sink, sent, passed }
 }
 
-const digests = (sink: Sink, digest: Partial<LaneConfig["digest"]> = {}) =>
-  spec("chat", sink, { digest: { wait: Duration.seconds(30), maxEvents: 100, ...digest } })
+const digests = (sink: Sink, digest: Partial<DigestPolicy> = {}) =>
+  spec("chat", sink, {
+    alert: { sends: "digest", resolves: false, wait: Duration.seconds(30), maxEvents: 100, ...digest },
+  })
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 
@@ -250,7 +252,7 @@ describe("the retry queue of digests", () => {
         let now = 0
         let sequence = 0
         const take = () => {
-          for (let group = retries.takeGroup(now); group.length > 0; group = retries.takeGroup(now)) {
+          for (let group = retries.takeDue(now, 1); group.length > 0; group = retries.takeDue(now, 1)) {
             expect(group.length).toBeLessThanOrEqual(most)
             const [first] = group
             expect(group.every(({ key }) => key === first?.key)).toBe(true)

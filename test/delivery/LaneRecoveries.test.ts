@@ -16,7 +16,7 @@ const route = { name: "own", match: ["relay.lane_paused"], except: [], where: {}
 /** It has no route for recoveries: they follow their failure. */
 const config = activeConfig({
   routes: [route],
-  sinks: [{ ...spec("chat", scripted(() => "pass").sink).config, resolves: true }],
+  sinks: [{ ...spec("chat", scripted(() => "pass").sink).config, alert: { sends: "each", resolves: true } }],
 })
 
 /** The journal of relays that start and stop; `own` are the own events in it. */

@@ -1,14 +1,14 @@
 /** What a service returns for the message of an alert is stored with the alert, in the settlement of the message. */
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Exit, Layer, Scope } from "effect"
-import type { LaneConfig } from "../../src/config/Config.ts"
+import type { ChangesPolicy } from "../../src/config/Config.ts"
 import type { Entry } from "../../src/event/Entry.ts"
 import { Archive } from "../../src/journal/Archive.ts"
 import { fenced } from "../../src/journal/JournalError.ts"
 import { allSent, type Reason, referring, type Sink, SinkError, sentAs } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { it } from "../lib/effect.ts"
-import { append, away, failed, lanesOf, pass, relay, spec } from "./fixture.ts"
+import { append, away, failed, firingAtOnce, lanesOf, pass, relay, spec } from "./fixture.ts"
 
 const failure = "connected_account.refresh_failed"
 const fails = append(1, ["chat"], undefined, () => failure)
@@ -40,12 +40,8 @@ const naming = (script: (attempt: number) => Outcome = () => "pass") => {
   return { sink, got }
 }
 
-const alerting = (sink: Sink, more: Partial<NonNullable<LaneConfig["alert"]>> = {}) =>
-  spec("chat", sink, {
-    order: "key",
-    resolves: true,
-    alert: { after: { count: 1, within: Duration.minutes(10) }, resolveAfter: Duration.days(1), ...more },
-  })
+const alerting = (sink: Sink, more: Partial<ChangesPolicy> = {}) =>
+  spec("chat", sink, { order: "key", alert: { ...firingAtOnce, ...more } })
 
 describe("the reference to a message", () => {
   it.effect("is in the alert's later messages, also after a restart, and not in another alert's", () => {

@@ -119,7 +119,11 @@ describe("a lane that has reason to wait", () => {
       () => failed,
     ],
     ["for its rate limit", { rateLimit: { events: 1, per: Duration.hours(1) } }, () => "pass"],
-    ["for a digest", { digest: { wait: Duration.minutes(10), maxEvents: 10 } }, () => "pass"],
+    [
+      "for a digest",
+      { alert: { sends: "digest", resolves: false, wait: Duration.minutes(10), maxEvents: 10 } },
+      () => "pass",
+    ],
     [
       "for an attempt",
       { delivery: { ...spec("", scripted(() => "pass").sink).config.delivery, timeout: Duration.minutes(5) } },

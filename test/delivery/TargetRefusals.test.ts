@@ -122,7 +122,15 @@ describe("a lane whose target refuses", () => {
       isRefusing = false
       yield* pass("1 minute")
       expect(ascending(sink.delivered)).toEqual(range(1, 12))
-    }).pipe(Effect.provide(relay([spec("sink", sink.sink, { digest: { wait: Duration.seconds(1), maxEvents: 10 } })])))
+    }).pipe(
+      Effect.provide(
+        relay([
+          spec("sink", sink.sink, {
+            alert: { sends: "digest", resolves: false, wait: Duration.seconds(1), maxEvents: 10 },
+          }),
+        ]),
+      ),
+    )
   })
 })
 

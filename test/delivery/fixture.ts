@@ -1,7 +1,7 @@
 /** Lanes over scripted sinks, a journal in memory and the test clock. */
 import { Clock, Duration, Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
-import type { LaneConfig } from "../../src/config/Config.ts"
+import type { ChangesPolicy, LaneConfig } from "../../src/config/Config.ts"
 import type { LaneSpec } from "../../src/delivery/LaneSpec.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../src/delivery/RelayEvents.ts"
@@ -53,6 +53,14 @@ export const scripted = (script: Script, maxEvents = 1) => {
     check: Effect.void,
   }
   return { sink, delivered, attempted }
+}
+
+/** A policy whose alerts fire at their first failure. */
+export const firingAtOnce: ChangesPolicy = {
+  sends: "changes",
+  resolves: true,
+  after: { count: 1, within: Duration.minutes(10) },
+  resolveAfter: Duration.days(1),
 }
 
 export const spec = (name: string, sink: Sink, overrides: Partial<LaneConfig> = {}): LaneSpec => ({

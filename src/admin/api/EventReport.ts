@@ -243,8 +243,8 @@ const shownEntry = (
 
 type Payload = Pick<EventReport["sinks"][number], "payload" | "sentIn" | "note">
 
-const sentIn = ({ type, digest, config }: LaneConfig): Pick<Payload, "sentIn"> => {
-  if (digest !== undefined) return { sentIn: "digest" }
+const sentIn = ({ type, alert, config }: LaneConfig): Pick<Payload, "sentIn"> => {
+  if (alert?.sends === "digest") return { sentIn: "digest" }
   return sinkTypes[type]?.isBatched?.(config) === true ? { sentIn: "batch" } : {}
 }
 

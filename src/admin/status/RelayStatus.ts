@@ -67,7 +67,7 @@ interface LaneState {
 }
 
 export const sendsDigests = (sinks: RelayConfig["sinks"], name: string): boolean =>
-  sinks.some((sink) => sink.name === name && sink.digest !== undefined)
+  sinks.some((sink) => sink.name === name && sink.alert?.sends === "digest")
 
 /**
  * A lane that sends digests keeps collected events and retries in the same queue. Reports whether all queued events
@@ -252,10 +252,10 @@ const laneOf = (lane: LaneStatus, percentiles: Pick<Lane, "p99" | "latency">, si
   return {
     ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
     ...(target !== "" && { target }),
-    ...(sink?.digest !== undefined && { digest: true }),
+    ...(sink?.alert?.sends === "digest" && { digest: true }),
     ...percentiles,
     ...(sendsAlerts(lane.type) && { alerts: true }),
-    ...(sink?.alert !== undefined && { alertPolicy: true }),
+    ...(sink?.alert?.sends === "changes" && { alertPolicy: true }),
     ...(pausedUntil !== undefined && { pausedUntil }),
     ...(pausedThen !== undefined && { pausedThen }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),

@@ -7,7 +7,7 @@
  */
 import { Duration, Equal, Predicate, Redacted, Result } from "effect"
 import { render } from "../../admin/api/EventReport.ts"
-import type { LaneConfig, Webhook } from "../../config/Config.ts"
+import { type DigestPolicy, digestOf, type LaneConfig, type Webhook } from "../../config/Config.ts"
 import type { Loaded } from "../../config/load/Load.ts"
 import { Alerts, ownType } from "../../delivery/lane/Alerts.ts"
 import { ownWebhook } from "../../delivery/RelayEvents.ts"
@@ -73,9 +73,7 @@ const fateOf = (side: Side, { problem: _, altered: __, ...event }: Event, decode
 // The payload of an event at a sink, and its differences by JSON Pointer.
 
 /** The settings of a sink that shape its payloads. */
-const shapeOf = ({ type, config, enrich, order, key, digest, alert }: LaneConfig) => [
-  ...[type, config, enrich, order, key, digest, alert],
-]
+const shapeOf = ({ type, config, enrich, order, key, alert }: LaneConfig) => [type, config, enrich, order, key, alert]
 
 interface Value {
   readonly pointer: string
@@ -176,7 +174,7 @@ const mostOpen = 10_000
 class AlertCount {
   total = 0
   readonly #hours = new Map<number, number>()
-  readonly #digest: LaneConfig["digest"]
+  readonly #digest: DigestPolicy | undefined
   readonly #keyOf: (entry: Entry) => string
   /** The open digest of each key. */
   readonly #open = new Map<string, { readonly until: EpochMillis; events: number }>()
@@ -184,8 +182,8 @@ class AlertCount {
   readonly #alerts: Alerts | undefined
 
   constructor(lane: LaneConfig) {
-    this.#digest = lane.digest
-    this.#alerts = lane.alert && new Alerts(lane.alert, lane.resolves === true, [])
+    this.#digest = digestOf(lane)
+    this.#alerts = lane.alert?.sends === "changes" ? new Alerts(lane.alert, []) : undefined
     this.#keyOf = orderKey(lane)
   }
 

@@ -5,7 +5,7 @@
  * each with its position, key and hint. A config that loads is complete, and its
  * secrets are `Redacted`.
  */
-import { Clock, Duration, Effect, PlatformError, Predicate, Result, Schema } from "effect"
+import { Clock, Duration, Effect, PlatformError, Predicate, Result, Schema, Struct } from "effect"
 import { isObject as isFields } from "effect/Predicate"
 import { eventLoop } from "../../event/EventLoop.ts"
 import { nearest } from "../../event/Nearest.ts"
@@ -268,7 +268,7 @@ const sink = (name: string, value: unknown, inherited: unknown, types: Types): D
   if (lane.value === undefined || merged.value === undefined)
     return { findings: value.delivery === undefined ? [] : merged.findings }
   const effective = { ...lane.value, delivery: merged.value }
-  const { digest: _, alert: __, ...common } = effective
+  const common = Struct.omit(effective, ["digest", "alert"])
   const grouped = groupingOf(type, types.sinkTypes, config.value, {
     lane: effective,
     given: new Set(Object.keys(value)),

@@ -1,5 +1,5 @@
 /** Rules for sinks and for client details. */
-import { Duration, type SchemaAST } from "effect"
+import { Duration, type SchemaAST, Struct } from "effect"
 import { parsePointer } from "../../event/Pointer.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
@@ -274,11 +274,10 @@ export const clientRules = (root: Fields): ReadonlyArray<Finding> => {
   return [...events, warningAtKey(["clients"], "no sink asks for client details", hint)]
 }
 
-// How a sink's events are grouped: kept in order by `key`, sent together by `digest`, made an alert by `alert`, or
-// paired with the recovery that ends a failure (`resolve`). All four use the lane's only key, so combinations
-// that conflict are refused here.
+// How a sink's events are grouped: kept in order by `key`, or made messages by a policy, which `alert`, `digest` and
+// `resolve` decode to. All of them use the lane's only key, so combinations that conflict are refused here.
 
-type Grouping = Pick<LaneConfig, "order" | "key" | "digest" | "alert" | "resolves">
+type Grouping = Pick<LaneConfig, "order" | "key" | "alert">
 
 /** A lane's config and its path. `given` are the keys that the file has there. */
 interface Asked {
@@ -286,8 +285,6 @@ interface Asked {
   readonly given: ReadonlySet<string>
   readonly path: Path
 }
-
-const placeholders = (names: ReadonlyArray<string>): string => names.map((name) => `{{${name}}}`).join("/")
 
 /** Checks `digest`, `alert` and `enrich`. They change the payload, so only a sink that composes its messages can have them. */
 const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }: Asked): ReadonlyArray<Finding> => {
@@ -305,48 +302,37 @@ const composerRules = (type: string, sinkTypes: ConfiguredTypes, { lane, path }:
   ]
 }
 
-const digestRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
-  const { digest, backlog, delivery } = lane
+const eitherHint = 'remove one, or add a second sink with the same target: one with "alert", and one with "digest"'
+
+/** Checks the limits of a digest, and that a sink has no alerts beside it. */
+const digestRules = ({ lane, path }: Asked): ReadonlyArray<Finding> => {
+  const { digest, alert, backlog, delivery } = lane
   if (digest === undefined) return []
-  const at = [...path, "digest"]
   const found: Array<Finding> = []
-  for (const key of ["order", "key"]) {
-    if (!given.has(key)) continue
-    found.push(errorAtKey([...path, key], 'a digest has its own key: "digest.by"', "remove this key"))
-  }
+  if (alert !== undefined) found.push(errorAtKey([...path, "digest"], "a sink has a digest or alerts", eitherHint))
   if (backlog?.whenFull === "deadLetter") {
     const message = 'a digest is sent or abandoned as a whole, so its backlog can only "refuse"'
     found.push(error([...path, "backlog"], message))
   }
   if (digest.maxEvents > delivery.maxRetrying) {
     const message = '"maxEvents" exceeds "delivery.maxRetrying", so the digest never fills'
-    found.push(error([...at, "maxEvents"], message, "raise one, or lower the other"))
-  }
-  for (const [index, name] of digest.by.entries()) {
-    const problem = Template.fieldProblem(name)
-    if (problem !== undefined) found.push(error([...at, "by", index], problem))
+    found.push(error([...path, "digest", "maxEvents"], message, "raise one, or lower the other"))
   }
   return found
 }
 
-const alertRules = ({ lane, given, path }: Asked): ReadonlyArray<Finding> => {
-  const { alert, digest } = lane
-  if (alert === undefined) return []
-  const own = ["order", "key"].flatMap((key) =>
-    given.has(key) && digest === undefined
-      ? errorAtKey([...path, key], 'an alert has its own key: "alert.by"', "remove this key")
-      : [],
-  )
-  const either =
-    digest === undefined ? [] : [errorAtKey([...path, "digest"], "a sink has a digest or alerts", eitherHint)]
-  const fields = (names: ReadonlyArray<string>, ...at: ReadonlyArray<string>) =>
+/** Checks the fields that the policy's keys name. */
+const fieldRules = ({ lane: { digest, alert }, path }: Asked): ReadonlyArray<Finding> =>
+  [
+    [digest?.by, "digest", "by"] as const,
+    [alert?.by, "alert", "by"] as const,
+    [alert?.inhibitedBy?.by, "alert", "inhibitedBy", "by"] as const,
+  ].flatMap(([names = [], ...at]) =>
     names.flatMap((name, index) => {
       const problem = Template.fieldProblem(name)
-      return problem === undefined ? [] : error([...path, "alert", ...at, index], problem)
-    })
-  const { by = [] } = alert.inhibitedBy ?? {}
-  return [...own, ...either, ...fields(alert.by ?? [], "by"), ...fields(by, "inhibitedBy", "by")]
-}
+      return problem === undefined ? [] : error([...path, ...at, index], problem)
+    }),
+  )
 
 /** Checks that a sink with `alert.update` can change its messages. */
 const updateRules = ({ lane, path }: Asked, updates: boolean): ReadonlyArray<Finding> =>
@@ -356,25 +342,27 @@ const updateRules = ({ lane, path }: Asked, updates: boolean): ReadonlyArray<Fin
 
 const updateHint = 'remove it, or use an "http" sink with "update", or a "slack" sink with "token"'
 
-const eitherHint = 'remove one, or add a second sink with the same target: one with "alert", and one with "digest"'
+/** Checks that a sink whose policy has a key has no other one. `owner` says whose key it is. */
+const ownKeyRules = ({ given, path }: Asked, owner: string): ReadonlyArray<Finding> =>
+  ["order", "key"].flatMap((key) => (given.has(key) ? errorAtKey([...path, key], owner, "remove this key") : []))
 
 /** Checks that all fields of the key are equal within a group. Otherwise a recovery could not find its alert. */
-const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: string, { lane, given, path }: Asked) => {
+const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: string, { lane, path }: Asked) => {
   const by = lane.digest?.by ?? lane.alert?.by
   const name = lane.digest === undefined ? "alert.by" : "digest.by"
-  if (lane.alert !== undefined && by === undefined) return []
-  if (by === undefined) {
-    return ["order", "key"].flatMap((key) =>
-      given.has(key)
-        ? errorAtKey([...path, key], `"${askedBy}" keeps the order of its own key`, "remove this key")
-        : [],
-    )
-  }
-  const missing = [...new Set(Template.names(template))].filter((name) => !by.includes(name))
+  const missing = [...new Set(Template.names(template))].filter((name) => by?.includes(name) === false)
   if (missing.length === 0) return []
   const other = ownKey === undefined ? "" : `, or give the alert a "${ownKey}" of its fields`
   const message = `a recovery would not find its alert: the alert's key needs ${missing.join(" and ")}, which "${name}" leaves out`
   return [errorAtKey([...path, askedBy], message, `add it to "${name}"${other}`)]
+}
+
+/** Returns the policy of a sink's `alert`, `digest` or `resolve`, or `undefined` if it has none of them. */
+const policyOf = ({ digest, alert }: typeof Lane.Type, resolves: boolean, updates: boolean): LaneConfig["alert"] => {
+  if (digest !== undefined) return { ...Struct.omit(digest, ["by"]), sends: "digest", resolves }
+  if (alert === undefined) return resolves ? { sends: "each", resolves } : undefined
+  const { by: _, update = Duration.minutes(1), ...rest } = alert
+  return { ...rest, ...(updates && { update }), sends: "changes", resolves }
 }
 
 /** Returns how the lane groups events, the sink's own config for that, and the findings. */
@@ -387,33 +375,27 @@ export const groupingOf = (
   const { digest, alert, order, key } = asked.lane
   const messages = sinkTypes[type]?.messages
   const composes = messages !== undefined && (messages.composes?.(config) ?? true)
-  const recoveryKey = messages?.recoveries?.isOn(config) === true ? messages.recoveries.key(config) : undefined
+  const { recoveries } = messages ?? {}
+  const resolves = recoveries?.isOn(config) === true
+  const updates = messages?.updates?.(config) === true
+  const policy = policyOf(asked.lane, resolves, updates)
+  const by = digest?.by ?? alert?.by
+  const owners = {
+    each: `"${recoveries?.askedBy}" keeps the order of its own key`,
+    digest: 'a digest has its own key: "digest.by"',
+    changes: 'an alert has its own key: "alert.by"',
+  }
   const findings = [
     ...(composes ? [] : composerRules(type, sinkTypes, asked)),
+    ...(policy === undefined ? [] : ownKeyRules(asked, owners[policy.sends])),
     ...digestRules(asked),
-    ...alertRules(asked),
-    ...updateRules(asked, messages?.updates?.(config) === true),
-    ...(messages?.recoveries === undefined || recoveryKey === undefined
-      ? []
-      : recoveryRules(messages.recoveries, recoveryKey, asked)),
+    ...fieldRules(asked),
+    ...updateRules(asked, updates),
+    ...(resolves ? recoveryRules(recoveries, recoveries.key(config), asked) : []),
   ]
-  const recovering = recoveryKey === undefined ? {} : { resolves: true }
-  if (digest !== undefined) {
-    const { by, ...window } = digest
-    const shared = placeholders(by)
-    const grouping: Grouping = { order: "none", key: shared, digest: window, ...recovering }
-    return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
-  }
-  if (alert !== undefined) {
-    const { by, inhibitedBy, update = Duration.minutes(1), ...rest } = alert
-    const cause = inhibitedBy && { match: inhibitedBy.match, key: placeholders(inhibitedBy.by) }
-    const updates = messages?.updates?.(config) === true
-    const policy = { ...rest, ...(updates && { update }), ...(cause !== undefined && { inhibitedBy: cause }) }
-    const shared = by === undefined ? (messages?.recoveries?.key(config) ?? "{{account_id}}") : placeholders(by)
-    const grouping: Grouping = { order: "key", key: shared, alert: policy, ...recovering }
-    return { findings, grouping, config: messages?.ofDigests?.(config, shared) ?? config }
-  }
-  const grouping: Grouping =
-    recoveryKey === undefined ? { order, key } : { order: "key", key: recoveryKey, ...recovering }
-  return { findings, grouping, config }
+  if (policy === undefined) return { findings, grouping: { order, key }, config }
+  const shared = by === undefined ? (recoveries?.key(config) ?? "{{account_id}}") : Template.keyOfFields(by)
+  const grouping: Grouping = { order: policy.sends === "digest" ? "none" : "key", key: shared, alert: policy }
+  const isGrouped = policy.sends !== "each"
+  return { findings, grouping, config: (isGrouped && messages?.ofDigests?.(config, shared)) || config }
 }

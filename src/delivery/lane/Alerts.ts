@@ -1,6 +1,6 @@
 /**
- * The alerts of a lane with a policy. They decide which events send a message, and which are
- * only counted.
+ * The alerts of a lane whose policy sends changes. They decide which events send a message, and
+ * which are only counted.
  *
  * An alert has a key, which its failures and their recovery share. Its state is a
  * function of the lane's events, in the order of the log. {@link next} is that
@@ -17,6 +17,12 @@
  * has its content from the newest failure, read when the message is sent. So an erasure
  * of events has nothing to do here.
  *
+ * The policies of `resolve` and `digest` have no states. With `resolve` alone each event is a
+ * message. The events of a digest are its content, so they can't be counted: a counted event has
+ * ended, and retention may prune it before the sink has the message. Each of them stays in the
+ * retry queue until then (`RetryQueue.ts`). So the journal knows which events are one message, an
+ * erasure reaches them, and a refusal makes each a dead letter that can be replayed.
+ *
  * ```
  *             failure              `after` is reached
  *   (none) ────────────▶ pending ─────────────────────▶ firing ──▶ reminders
@@ -26,7 +32,7 @@
  * ```
  */
 import { Duration, Result } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
+import type { ChangesPolicy } from "../../config/Config.ts"
 import { matching } from "../../config/rules/RouteRules.ts"
 import type { AlertNote, Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
@@ -36,8 +42,6 @@ import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { attempt } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import type { AlertChange, OpenedLane } from "../../journal/Journal.ts"
-
-export type AlertPolicy = NonNullable<LaneConfig["alert"]>
 
 export interface AlertState {
   readonly status: "pending" | "firing" | "acknowledged" | "resolved"
@@ -100,8 +104,8 @@ export const keptFor: Millis = 86_400_000
 /** The most alerts of a lane. The events of further keys are sent without a policy. */
 export const maxAlerts = 10_000
 
-/** Decides on an event. `resolves` says whether the sink sends recoveries. */
-export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState | undefined, signal: Signal): Next => {
+/** Decides on an event. */
+export const next = (policy: ChangesPolicy, state: AlertState | undefined, signal: Signal): Next => {
   const { sequence, at } = signal
   const counted: Next = { state, sends: false, alert: state?.id ?? sequence }
   switch (signal.is) {
@@ -126,7 +130,7 @@ export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState |
     case "expiry": {
       const isDue = state !== undefined && isOpen(state) && state.id === signal.alert
       if (!isDue || at < state.last + Duration.toMillis(policy.resolveAfter)) return { ...counted, alert: signal.alert }
-      return { state: resolvedAt(state, at), sends: resolves, alert: state.id }
+      return { state: resolvedAt(state, at), sends: policy.resolves, alert: state.id }
     }
     case "acknowledgement":
       if (state?.status !== "firing" || state.id !== signal.alert) return { ...counted, alert: signal.alert }
@@ -137,7 +141,7 @@ export const next = (policy: AlertPolicy, resolves: boolean, state: AlertState |
       }
     case "resolution":
       if (state === undefined || state.id !== signal.alert) return { ...counted, alert: signal.alert }
-      return { state: resolvedAt(state, at), sends: resolves && isOpen(state), alert: state.id }
+      return { state: resolvedAt(state, at), sends: policy.resolves && isOpen(state), alert: state.id }
   }
 }
 
@@ -148,7 +152,7 @@ const isOpen = ({ status }: AlertState): boolean => status === "firing" || statu
 const hasNews = ({ count, shown = 0 }: AlertState): boolean => count > shown
 
 /** Returns the state after a message, which shows its count. */
-const shownAt = ({ update }: AlertPolicy, state: AlertState, at: EpochMillis): AlertState =>
+const shownAt = ({ update }: ChangesPolicy, state: AlertState, at: EpochMillis): AlertState =>
   update === undefined ? state : { ...state, shown: state.count, shownAt: at }
 
 const resolvedAt = (state: AlertState, at: EpochMillis): AlertState => ({
@@ -156,7 +160,7 @@ const resolvedAt = (state: AlertState, at: EpochMillis): AlertState => ({
 })
 
 const failed = (
-  policy: AlertPolicy,
+  policy: ChangesPolicy,
   before: AlertState | undefined,
   { sequence, at, type }: Extract<Signal, { readonly is: "failure" }>,
 ): Next => {
@@ -187,7 +191,7 @@ const failed = (
 
 /** Returns when time brings something about: an entry to append, or the end of a state that no message depends on. */
 const deadlines = (
-  { after, repeat, update, resolveAfter }: AlertPolicy,
+  { after, repeat, update, resolveAfter }: ChangesPolicy,
   state: AlertState,
 ): ReadonlyArray<readonly [at: EpochMillis, what: Due | "forgotten"]> => {
   const { status, last, sentAt } = state
@@ -211,7 +215,7 @@ const deadlines = (
 }
 
 /** Returns what time has brought about. The end of an alert goes before a reminder. */
-export const dueAt = (policy: AlertPolicy, state: AlertState, now: EpochMillis): Due | "forgotten" | undefined =>
+export const dueAt = (policy: ChangesPolicy, state: AlertState, now: EpochMillis): Due | "forgotten" | undefined =>
   deadlines(policy, state).find(([at]) => now >= at)?.[1]
 
 /** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
@@ -277,9 +281,9 @@ class Causes {
   /** The keys of alerts by their groups. An event without the fields is in no group. */
   readonly #keys = new Map<string, Set<string>>()
 
-  constructor({ match, key }: NonNullable<AlertPolicy["inhibitedBy"]>) {
+  constructor({ match, by }: NonNullable<ChangesPolicy["inhibitedBy"]>) {
     this.#isCause = matching(match)
-    const { render } = Template.compile(key, "key")
+    const { render } = Template.compile(Template.keyOfFields(by), "key")
     this.#groupOf = (entry) => {
       const text = Result.getOrElse(
         attempt(() => render(entry)),
@@ -317,8 +321,7 @@ class Causes {
 
 /** The alerts of a lane, by their keys. */
 export class Alerts {
-  readonly #policy: AlertPolicy
-  readonly #resolves: boolean
+  readonly #policy: ChangesPolicy
   readonly #causes: Causes | undefined
   readonly #states = new Map<string, AlertState>()
   /** The keys by the ids of their alerts. */
@@ -326,9 +329,8 @@ export class Alerts {
   /** Nothing is due before this time. It may be too early, because a new failure delays the end of an alert. */
   #notBefore = Number.POSITIVE_INFINITY
 
-  constructor(policy: AlertPolicy, resolves: boolean, stored: NonNullable<OpenedLane["alerts"]>) {
+  constructor(policy: ChangesPolicy, stored: NonNullable<OpenedLane["alerts"]>) {
     this.#policy = policy
-    this.#resolves = resolves
     this.#causes = policy.inhibitedBy && new Causes(policy.inhibitedBy)
     for (const { key, state } of stored) this.#put(key, JSON.parse(state))
   }
@@ -361,7 +363,7 @@ export class Alerts {
     if (before === undefined && signal.is === "failure" && this.size >= maxAlerts) {
       return { key, state: undefined, sends: true, alert: entry.sequence }
     }
-    const decided = next(this.#policy, this.#resolves, before, signal)
+    const decided = next(this.#policy, before, signal)
     const state = decided.state && (this.#causes?.grouped(decided.state, entry) ?? decided.state)
     if (state !== before) this.#put(key, state)
     return { ...decided, key, state }
@@ -462,7 +464,7 @@ export class Alerts {
     const { type, receivedAt: at } = event
     const own = ownOf(event)
     if (own !== undefined) return { sequence, at, ...own }
-    return this.#resolves && failureEndedBy(type) !== undefined
+    return this.#policy.resolves && failureEndedBy(type) !== undefined
       ? { is: "recovery", sequence, at }
       : { is: "failure", sequence, at, type }
   }

@@ -4,7 +4,7 @@
  * time to fill.
  */
 import { Duration } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
+import { digestOf, type LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import type { Log } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
@@ -14,7 +14,7 @@ import type { CircuitBreaker } from "./CircuitBreaker.ts"
 import type { LaneClock } from "./LaneClock.ts"
 import type { LaneEvents, LaneState } from "./LaneState.ts"
 import type { Progress } from "./Progress.ts"
-import { type Item, isMuteKey, type Limits, type Queue } from "./Queue.ts"
+import type { Item, Limits, Queue } from "./Queue.ts"
 import type { Suspects, TargetRefusals } from "./Suspects.ts"
 
 const burstMillis = 100
@@ -61,6 +61,8 @@ export interface LaneParts {
   readonly events: LaneEvents
   /** The order key; see `LaneSpec`. */
   readonly key: (entry: Entry) => string
+  /** Reports whether all events of a key are one message: a digest, or muted events that are sent together. */
+  readonly isOneMessage: (key: string) => boolean
   readonly clock: LaneClock
   /** While it can't be trusted, no event counts as too old. */
   readonly wallClock: WallClock
@@ -72,7 +74,7 @@ export interface LaneParts {
   readonly suspects: Suspects
   /** Absent for the quarantine. Its sink rejects every event, and each rejection must become a dead letter. */
   readonly refusals: TargetRefusals | undefined
-  /** Absent without a policy of alerts. */
+  /** Absent if the policy of the lane has no states. */
   readonly alerts: Alerts | undefined
 }
 
@@ -80,20 +82,18 @@ const endless = Number.POSITIVE_INFINITY
 
 export class Batcher {
   readonly #parts: LaneParts
-  readonly #isDigest: boolean
   readonly #rateLimit: RateLimit | undefined
 
   constructor(parts: LaneParts) {
-    const { digest, rateLimit } = parts.config
+    const { rateLimit } = parts.config
     this.#parts = parts
-    this.#isDigest = digest !== undefined
     this.#rateLimit = rateLimit && new RateLimit(rateLimit)
   }
 
   /** Maximum events in flight. */
   get portion(): number {
     const { config, sink } = this.#parts
-    return config.concurrency * (config.digest?.maxEvents ?? sink.batch.maxEvents)
+    return config.concurrency * (digestOf(config)?.maxEvents ?? sink.batch.maxEvents)
   }
 
   /**
@@ -101,12 +101,12 @@ export class Batcher {
    * more events.
    */
   next(now: number, inFlight: number, mayLinger: boolean): ReadonlyArray<Item> {
-    const { queue, breaker } = this.#parts
+    const { queue, breaker, isOneMessage } = this.#parts
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
     if (allowed < 1 || queue.size === 0 || (mayLinger && this.fillsUntil(now) > now)) return []
     const batch = queue.next(this.#limits(allowed), now, this.#isBehind, this.#retryBehind)
-    const isMessage = this.#isDigest || isMuteKey(batch[0]?.key ?? "")
-    this.#rateLimit?.take(isMessage ? Math.min(1, batch.length) : batch.length)
+    const isMessage = batch[0] !== undefined && isOneMessage(batch[0].key)
+    this.#rateLimit?.take(isMessage ? 1 : batch.length)
     return batch
   }
 
@@ -121,8 +121,6 @@ export class Batcher {
   #limits(allowed: number): Limits {
     const { sink, breaker, suspects, refusals, alerts } = this.#parts
     const { isIsolated } = suspects
-    // The whole queue is one digest, which is sent as one message.
-    if (this.#isDigest) return { events: endless, bytes: endless, probing: false, isIsolated }
     const { maxBytes } = sink.batch
     const maxEvents = alerts === undefined ? sink.batch.maxEvents : 1
     const avoids = refusals?.avoids

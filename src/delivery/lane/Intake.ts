@@ -6,6 +6,7 @@
  * It limits the memory that a lane uses.
  */
 import { Cause, Duration, Effect, Result } from "effect"
+import { type ChangesPolicy, digestOf } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { nextWithin } from "../../event/Quantities.ts"
 import { attempt, Unrenderable } from "../../formats/Rendering.ts"
@@ -13,7 +14,7 @@ import type { Mute } from "../../journal/Journal.ts"
 import { type Alerts, alertKey, ownOf, showing } from "./Alerts.ts"
 import type { Batcher, LaneParts } from "./Batcher.ts"
 import type { RetryPolicy } from "./Outcome.ts"
-import { collectMutedFor, type Item, isMuteKey, muteCovers, muteKey } from "./Queue.ts"
+import { collectMutedFor, type Item, muteCovers, muteKey } from "./Queue.ts"
 import { behindEach } from "./RetryQueue.ts"
 
 /** Maximum events that a lane holds above its cursor. */
@@ -102,57 +103,58 @@ export class Intake {
    */
   get #hasFewRetries(): boolean {
     const { config, queue } = this.#parts
-    return queue.retries < (config.digest === undefined ? this.#batcher.portion / 2 : 1)
+    return queue.retries < (digestOf(config) === undefined ? this.#batcher.portion / 2 : 1)
   }
 
   /** Takes an event that was read from the log at `now`, in monotonic milliseconds. */
   #take(entry: Entry, now: number): void {
-    const { config, progress, queue, state } = this.#parts
+    const { progress, queue, state, alerts, events } = this.#parts
     if (!progress.take(entry)) return
     const mute = state.mute !== undefined && muteCovers(state.mute, entry) ? state.mute : undefined
-    if (this.#parts.alerts !== undefined) {
-      this.#alert(this.#parts.alerts, entry, mute)
+    const dropsFor = mute?.ending === "drop" ? mute.by : undefined
+    if (dropsFor !== undefined && alerts === undefined) {
+      progress.drop(entry, dropsFor)
       return
     }
-    if (mute?.ending === "drop") {
-      progress.drop(entry, mute.by)
-      return
-    }
-    const { digest, order } = config
-    const key = digest !== undefined || order === "key" ? this.#keyOf(entry) : ""
-    if (key === undefined) return
-    const together = digest === undefined && state.mute !== undefined ? muteKey(state.mute, key) : ""
-    // A later event of the key must not overtake those that are sent together.
-    const isTogether = mute !== undefined || (key !== "" && progress.retries.hasKey(together))
-    if (together !== "" && isTogether) progress.collect({ entry, key: together }, collectMutedFor)
-    else if (digest === undefined) queue.add({ entry, key, previous: progress.previous }, now)
-    else progress.collect({ entry, key }, Duration.toMillis(digest.wait))
-  }
-
-  /** Milliseconds until messages of alerts may be sent: 0 outside quiet hours. */
-  get #quietFor(): number {
-    const { config, clock } = this.#parts
-    const now = clock.wall()
-    return config.alert?.within === undefined ? 0 : nextWithin(now, config.alert.within) - now
-  }
-
-  /** Takes an event of a lane with a policy of alerts: it is a message, or its alert counts it. */
-  #alert(alerts: Alerts, entry: Entry, mute: Mute | undefined): void {
-    const { progress, events } = this.#parts
-    const own = alerts.ownKey(entry)
+    const own = alerts?.ownKey(entry)
     const key = own ?? this.#keyOf(entry)
     if (key === undefined) return
     // An operator's replay is sent in any case. An event without a key is in no alert.
     const isOutside = entry.replayed || (key === "" && own === undefined)
-    const taken = isOutside ? undefined : alerts.take(entry, key)
-    const { sends, alert } = taken ?? { sends: true, alert: entry.sequence }
+    const taken = isOutside ? undefined : alerts?.take(entry, key)
     if (taken !== undefined) progress.alert({ key: taken.key, state: taken.state && JSON.stringify(taken.state) })
     // A dropped event counts, so that a recovery during a mute ends its alert.
-    if (mute?.ending === "drop") progress.drop(entry, mute.by)
-    else if (sends) progress.collect({ entry, key }, this.#quietFor)
-    else progress.count(entry, alert)
-    // A message is read back once it is on disk.
-    if (sends) events.settle()
+    if (dropsFor !== undefined) progress.drop(entry, dropsFor)
+    else if (taken?.sends === false) progress.count(entry, taken.alert)
+    else {
+      const message = this.#messageOf(key, mute)
+      if (message === undefined) queue.add({ entry, key, previous: progress.previous }, now)
+      else progress.collect({ entry, key: message.key }, message.wait)
+      // An alert's message is read back once it is on disk.
+      if (alerts !== undefined) events.settle()
+    }
+  }
+
+  /**
+   * Returns the key under which an event waits for its message, and for how many milliseconds. If the event is sent by
+   * itself and at once, returns `undefined`.
+   */
+  #messageOf(key: string, mute: Mute | undefined): { readonly key: string; readonly wait: number } | undefined {
+    const { config, state, progress } = this.#parts
+    const policy = config.alert
+    if (policy?.sends === "digest") return { key, wait: Duration.toMillis(policy.wait) }
+    if (policy?.sends === "changes") return { key, wait: this.#quietFor(policy) }
+    if (state.mute === undefined) return undefined
+    const together = muteKey(state.mute, key)
+    // A later event of the key must not overtake those that are sent together.
+    const isTogether = mute !== undefined || (key !== "" && progress.retries.hasKey(together))
+    return isTogether ? { key: together, wait: collectMutedFor } : undefined
+  }
+
+  /** Milliseconds until messages of alerts may be sent: 0 outside quiet hours. */
+  #quietFor({ within }: ChangesPolicy): number {
+    const now = this.#parts.clock.wall()
+    return within === undefined ? 0 : nextWithin(now, within) - now
   }
 
   /**
@@ -166,8 +168,7 @@ export class Intake {
     const unknown = returned.map(({ sequence }) => sequence).filter((sequence) => !progress.has(sequence))
     const entries = yield* this.#read(unknown)
     for (const entry of entries) {
-      const isKeyed = config.digest !== undefined || config.order === "key"
-      const key = this.#parts.alerts?.ownKey(entry) ?? (isKeyed ? this.#keyOf(entry) : "")
+      const key = this.#parts.alerts?.ownKey(entry) ?? this.#keyOf(entry)
       if (key !== undefined) progress.takeUp({ entry, key }, attempts.get(entry.sequence) ?? 0)
     }
     return entries.length
@@ -194,9 +195,13 @@ export class Intake {
     suspects.ended(item.entry.sequence)
   }
 
-  /** Returns the key of the event. If it has none, the event becomes a dead letter, and this returns `undefined`. */
+  /**
+   * Returns the key of the event, or an empty text if the lane has no keys. If it can't be made, the event becomes a dead
+   * letter, and this returns `undefined`.
+   */
   #keyOf(entry: Entry): string | undefined {
-    const { key, events, alerts } = this.#parts
+    const { config, key, events, alerts } = this.#parts
+    if (config.order === "none" && config.alert === undefined) return ""
     try {
       const text = key(entry)
       return alerts === undefined || text === "" ? text : alertKey(text)
@@ -215,23 +220,19 @@ export class Intake {
     }
   }
 
-  /** Takes up due retries: up to `limit` events, or one digest. Returns their number. */
+  /** Takes up due retries: up to `limit` events, or one message of several. Returns their number. */
   readonly #takeDue = Effect.fnUntraced(function* (this: Intake, limit: number) {
-    const { config, clock, progress, suspects, events } = this.#parts
+    const { clock, progress, suspects, events, alerts, isOneMessage } = this.#parts
     const { retries } = progress
     const now = clock.now()
-    const isDigest = config.digest !== undefined
-    const taken = isDigest
-      ? retries.takeGroup(now, suspects.isIsolated)
-      : retries.takeDue(now, Math.min(limit, readAtOnce))
-    const isMessage = isDigest || taken.some(({ key }) => isMuteKey(key))
+    const taken = retries.takeDue(now, Math.min(limit, readAtOnce), suspects.isIsolated)
+    const mustBeWhole = alerts !== undefined || taken.some(({ key }) => isOneMessage(key))
     const due = taken.map(({ sequence }) => sequence)
     const giveBack = (sequences: ReadonlyArray<number>, dueAt: number) => {
       for (const sequence of sequences) retries.giveBack(sequence, dueAt)
     }
     // Otherwise, after a crash, one digest could be sent again as two, or two as one.
-    const { alerts } = this.#parts
-    if ((isMessage || alerts !== undefined) && due.length > 0 && !progress.isWhole(due)) {
+    if (mustBeWhole && due.length > 0 && !progress.isWhole(due)) {
       giveBack(due, now)
       events.settle()
       return 0

@@ -20,7 +20,7 @@
  * events of any lane: see `Queue.ts`.
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
-import type { LaneConfig } from "../../config/Config.ts"
+import { changesOf, digestOf, type LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
 import { eventLoop } from "../../event/EventLoop.ts"
@@ -37,7 +37,7 @@ import { LaneClock } from "./LaneClock.ts"
 import { type LaneEvents, LaneState, Stall } from "./LaneState.ts"
 import { Outcome, RetryPolicy } from "./Outcome.ts"
 import { Progress } from "./Progress.ts"
-import { Queue } from "./Queue.ts"
+import { isMuteKey, Queue } from "./Queue.ts"
 import { Suspects, TargetRefusals } from "./Suspects.ts"
 
 /** Minimum milliseconds between two looks at the alerts that are due. */
@@ -123,20 +123,23 @@ const connect = (options: LaneOptions, clock: Clock.Clock, random: () => number,
   const { config, stats, wallClock, state: opened } = options
   const time = new LaneClock(clock, opened.pausedFor, wallClock.start)
   const breaker = new CircuitBreaker(config, random)
+  const [digest, changes] = [digestOf(config), changesOf(config)]
+  const isOneMessage = digest === undefined ? isMuteKey : () => true
   const parts = {
     ...options,
     random,
     clock: time,
     breaker,
-    progress: new Progress(opened, config.name, time, config.digest?.maxEvents ?? 1),
+    progress: new Progress(opened, config.name, time, digest?.maxEvents ?? 1),
     state: new LaneState(config.name, opened, breaker, time),
-    queue: new Queue(),
+    isOneMessage,
+    queue: new Queue(isOneMessage),
     suspects: new Suspects(),
     refusals: config.name === quarantine ? undefined : new TargetRefusals(),
-    alerts: config.alert && new Alerts(config.alert, config.resolves === true, opened.alerts ?? []),
+    alerts: changes && new Alerts(changes, opened.alerts ?? []),
   }
-  // The lane has no policy any more, so its alerts end.
-  if (config.alert === undefined) {
+  // The policy has no states any more, so the alerts end.
+  if (changes === undefined) {
     for (const { key } of opened.alerts ?? []) parts.progress.alert({ key, state: undefined })
   }
   parts.suspects.recall(opened.retries)

@@ -14,7 +14,7 @@ import type { SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt, Failure } from "./InFlight.ts"
 import { backoff, throttled } from "./LaneClock.ts"
 import type { Failed } from "./Progress.ts"
-import { type Item, isMuteKey } from "./Queue.ts"
+import type { Item } from "./Queue.ts"
 import type { Refused } from "./Suspects.ts"
 import { type TargetFailure, verdictOf } from "./Verdict.ts"
 
@@ -152,9 +152,9 @@ export class Outcome {
     if (change !== undefined) this.#parts.progress.alert(change)
   }
 
-  /** Reports whether the events are one message: a digest, or muted events that are sent together. */
+  /** Reports whether the events of an attempt are one message. */
   #isOneMessage(items: ReadonlyArray<Item>): boolean {
-    return this.#parts.config.digest !== undefined || isMuteKey(items[0]?.key ?? "")
+    return items[0] !== undefined && this.#parts.isOneMessage(items[0].key)
   }
 
   #settleEach(attempt: Attempt, delivery: Delivery, took: number, now: number): ReadonlyArray<Item> {

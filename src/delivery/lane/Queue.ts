@@ -27,7 +27,7 @@ export const muteCovers = ({ from, until }: Mute, { event, replayed }: Entry): b
 /** Returns the key of the events that are sent together. `key` is their order key, or empty if the lane keeps no order. */
 export const muteKey = ({ until }: Mute, key: string): string => `${mutePrefix}${until}:${key}`
 
-/** Reports whether events with this key are sent together. */
+/** Reports whether muted events with this key are sent together. */
 export const isMuteKey = (key: string): boolean => key.startsWith(mutePrefix)
 
 export interface Item {
@@ -59,6 +59,8 @@ type Rest = [isBehind: (item: Item) => boolean, wait: (item: Item) => void]
 const bySequence = (a: Item, b: Item) => a.entry.sequence - b.entry.sequence
 
 export class Queue {
+  /** Reports whether all events of a key are one message, such as a digest. */
+  readonly #isOneMessage: (key: string) => boolean
   #fresh: Array<Item> = []
   #retries: Array<Item> = []
   /** By key in flight: the events that wait for it. */
@@ -69,6 +71,10 @@ export class Queue {
   /** The first sequence of the last batch of fresh events, and of the last batch of retries. */
   #lastFresh = 0
   #lastRetry = 0
+
+  constructor(isOneMessage = isMuteKey) {
+    this.#isOneMessage = isOneMessage
+  }
 
   get size(): number {
     return this.#fresh.length + this.#retries.length
@@ -188,9 +194,10 @@ export class Queue {
       const { key } = item
       const size = item.entry.event.body.length
       const isolated = limits.isIsolated(item.entry.sequence)
-      const isFull = together === "" ? bytes + size > limits.bytes || isMuteKey(key) : key !== together
+      const isFull = together === "" ? bytes + size > limits.bytes || this.#isOneMessage(key) : key !== together
       if (batch.length > 0 && (isolated || isFull)) break
-      const isLater = item.entry.sequence <= after || limits.avoid?.(item) === true
+      // A message is not divided.
+      const isLater = together === "" && (item.entry.sequence <= after || limits.avoid?.(item) === true)
       if (isLater || (key !== "" && passedKeys?.has(key))) {
         passed.push(item)
         if (key !== "") passedKeys = (passedKeys ?? new Set()).add(key)
@@ -209,7 +216,7 @@ export class Queue {
         own = (own ?? new Set()).add(key)
         this.#blocked.set(key, [])
       }
-      if (batch.length === 0 && isMuteKey(key)) together = key
+      if (batch.length === 0 && this.#isOneMessage(key)) together = key
       batch.push(item)
       bytes += size
       if (!isolated) continue

@@ -147,66 +147,59 @@ export class RetryQueue {
     if (this.#isFull(waiting)) this.#nextDue = Number.NEGATIVE_INFINITY
   }
 
-  /** Marks up to `limit` due events as taken, longest due first. Muted events that are sent together are taken alone. */
-  takeDue(now: number, limit: number): ReadonlyArray<QueuedRetry> {
+  /**
+   * Marks due events as taken, longest due first. If the first of them belongs to a message of several events, these
+   * are taken, and otherwise up to `limit` events that are messages by themselves.
+   */
+  takeDue(
+    now: number,
+    limit: number,
+    isIsolated: (sequence: number) => boolean = () => false,
+  ): ReadonlyArray<QueuedRetry> {
     if (now < this.#nextDue || limit <= 0) return []
     const due: Array<QueuedRetry> = []
     let next = Number.POSITIVE_INFINITY
-    for (const event of this.#heads()) {
-      if (event.taken) continue
-      if (event.dueAt <= now) due.push(event)
-      else next = Math.min(next, event.dueAt)
+    for (const head of this.#heads()) {
+      if (head.taken) continue
+      const at = this.#dueAt(head)
+      if (at > now) next = Math.min(next, at)
+      else if (!this.#isInFlight(head.key)) due.push(head)
     }
     due.sort((a, b) => a.dueAt - b.dueAt || a.sequence - b.sequence)
     const [first] = due
-    const isTogether = first !== undefined && isMuteKey(first.key)
-    const taken = isTogether ? this.#together(first) : due.filter(({ key }) => !isMuteKey(key)).slice(0, limit)
+    const isMessage = first !== undefined && this.#sizeOf(first.key) > 1
+    const alone = due.filter(({ key }) => this.#sizeOf(key) === 1)
+    const taken = isMessage ? this.#messageOf(first, isIsolated) : alone.slice(0, limit)
     for (const event of taken) event.taken = true
-    this.#nextDue = due.length > (isTogether ? 1 : taken.length) ? now : next
+    this.#nextDue = due.length > (isMessage ? 1 : taken.length) ? now : next
     return taken
   }
 
-  /**
-   * Marks the group that has been due longest as taken: the first event of a key, and the events behind it with the
-   * same number of attempts. An isolated event goes alone.
-   */
-  takeGroup(now: number, isIsolated: (sequence: number) => boolean = () => false): ReadonlyArray<QueuedRetry> {
-    if (now < this.#nextDue) return []
-    let due: { readonly at: number; readonly waiting: ReadonlyArray<number> } | undefined
-    let next = Number.POSITIVE_INFINITY
-    for (const waiting of this.#keys.values()) {
-      const head = this.#events.get(waiting[0] ?? 0)
-      if (head === undefined || head.taken) continue
-      // A full group that was already tried must wait for its retry instead of going immediately.
-      const at = this.#isFull(waiting) && head.firstAttemptAt === 0 ? Math.min(now, head.dueAt) : head.dueAt
-      if (at > now || (due !== undefined && due.at <= at)) {
-        next = Math.min(next, at)
-        continue
-      }
-      // Earlier events may have joined a group that is in flight. They wait until it ends.
-      if (waiting.some((sequence) => this.#events.get(sequence)?.taken)) continue
-      next = Math.min(next, due?.at ?? next)
-      due = { at, waiting }
-    }
-    this.#nextDue = next
-    const group: Array<QueuedRetry> = []
-    for (const sequence of due?.waiting ?? []) {
-      const event = this.#events.get(sequence)
-      if (event === undefined || group.length === this.#digestSize) break
-      const [head] = group
-      if (head !== undefined && (event.tried !== head.tried || isIsolated(sequence))) break
-      group.push(event)
-      if (isIsolated(sequence)) break
-    }
-    for (const event of group) event.taken = true
-    return group
+  /** Returns the maximum number of events in a message of this key. */
+  #sizeOf(key: string): number {
+    return isMuteKey(key) ? maxMuted : this.#digestSize
   }
 
-  /** Returns muted events to send in one message: the first event of their key, and events with the same number of attempts. */
-  #together(first: QueuedRetry): ReadonlyArray<QueuedRetry> {
-    const waiting = this.#keys.get(first.key) ?? []
-    const events = waiting.slice(0, maxMuted).flatMap((sequence) => this.#events.get(sequence) ?? [])
-    const other = events.findIndex(({ tried, taken }) => taken || tried !== first.tried)
+  /** A full group does not wait for its window. But if it was already tried, it waits for its retry. */
+  #dueAt({ key, dueAt, firstAttemptAt }: QueuedRetry): number {
+    return firstAttemptAt === 0 && this.#isFull(this.#keys.get(key)) ? Number.NEGATIVE_INFINITY : dueAt
+  }
+
+  /** Reports whether an event of a message is in flight. Earlier events that have joined it wait until it ends. */
+  #isInFlight(key: string): boolean {
+    if (this.#sizeOf(key) === 1) return false
+    return this.#keys.get(key)?.some((sequence) => this.#events.get(sequence)?.taken) === true
+  }
+
+  /**
+   * Returns the events of a message: the first of its key, and those behind it with the same number of attempts. An
+   * isolated event goes alone.
+   */
+  #messageOf(first: QueuedRetry, isIsolated: (sequence: number) => boolean): ReadonlyArray<QueuedRetry> {
+    if (isIsolated(first.sequence)) return [first]
+    const waiting = this.#keys.get(first.key)?.slice(0, this.#sizeOf(first.key)) ?? [first.sequence]
+    const events = waiting.flatMap((sequence) => this.#events.get(sequence) ?? [])
+    const other = events.findIndex(({ sequence, tried }) => tried !== first.tried || isIsolated(sequence))
     return other < 0 ? events : events.slice(0, other)
   }
 
@@ -216,7 +209,7 @@ export class RetryQueue {
     return waiting.sort((a, b) => a - b).slice(0, limit)
   }
 
-  #isFull(waiting: ReadonlyArray<number>): boolean {
+  #isFull(waiting: ReadonlyArray<number> = []): boolean {
     return this.#digestSize > 1 && waiting.length >= this.#digestSize
   }
 

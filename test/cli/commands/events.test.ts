@@ -95,10 +95,10 @@ describe("relay events", () => {
   it.live(
     "shows an event as collecting if its digest was not tried yet, and doesn't list it as retrying",
     function* () {
-      const digest = { wait: Duration.seconds(30), maxEvents: 9 }
+      const digest = { sends: "digest", resolves: false, wait: Duration.seconds(30), maxEvents: 9 } as const
       const sinks = plainConfig().sinks.map((sink) => ({
         ...sink,
-        digest,
+        alert: digest,
         config: { path: "lake.ndjson", format: "raw", body: "" },
       }))
       const queued = lane("lake", { backlog: 2, retrying: 2, oldestAt: noon })

@@ -1,11 +1,11 @@
 /** Erasing events that alerts have counted, with the lanes of a relay on the journal. */
 import { describe, expect } from "bun:test"
-import { Duration, Effect, Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { erase } from "../../../src/admin/api/ErasureApi.ts"
 import { type AlertReport, Lanes } from "../../../src/delivery/Lanes.ts"
 import type { Entry } from "../../../src/event/Entry.ts"
 import { allSent } from "../../../src/sinks/Sink.ts"
-import { lanesOf, spec } from "../../delivery/fixture.ts"
+import { firingAtOnce, lanesOf, spec } from "../../delivery/fixture.ts"
 import { allEvents, allThatIsRead } from "../../journal/histories.ts"
 import { event } from "../../journal/samples.ts"
 import { whole } from "../../journal/whole.ts"
@@ -27,12 +27,11 @@ const chat = () => {
     check: Effect.void,
   }
   const alert = {
-    after: { count: 1, within: Duration.minutes(10) },
-    resolveAfter: Duration.days(1),
-    inhibitedBy: { match: [type], key: "{{account_id}}" },
+    ...firingAtOnce,
+    inhibitedBy: { match: [type], by: ["account_id"] },
   }
   const key = ({ event }: Entry) => `${event.accountId}/${new TextDecoder().decode(event.body)}`
-  return { sent, spec: { ...spec("chat", sink, { order: "key", resolves: true, alert }), key } }
+  return { sent, spec: { ...spec("chat", sink, { order: "key", alert }), key } }
 }
 
 const fails = (id: string, accountId: string) => ({

@@ -1,8 +1,8 @@
 /** The transitions of an alert as a table: its state and an event give its next state, and whether the event is a message. */
 import { describe, expect, test } from "bun:test"
 import { Duration } from "effect"
+import type { ChangesPolicy } from "../../../src/config/Config.ts"
 import {
-  type AlertPolicy,
   type AlertState,
   Alerts,
   alertKey,
@@ -17,7 +17,9 @@ import {
 import { entry } from "../../sinks/samples.ts"
 
 const minute = 60_000
-const policy: AlertPolicy = {
+const policy: ChangesPolicy = {
+  sends: "changes",
+  resolves: true,
   after: { count: 3, within: Duration.minutes(10) },
   repeat: Duration.hours(4),
   resolveAfter: Duration.hours(24),
@@ -26,7 +28,7 @@ const policy: AlertPolicy = {
 /** The state after failures at these minutes, with sequences from 1. */
 const after = (...minutes: ReadonlyArray<number>): AlertState => {
   const states = minutes.reduce<AlertState | undefined>(
-    (state, at, index) => next(policy, true, state, failure(index + 1, at)).state,
+    (state, at, index) => next(policy, state, failure(index + 1, at)).state,
     undefined,
   )
   if (states === undefined) throw new Error("no failure")
@@ -49,9 +51,9 @@ const own = (
 
 const pending = after(0, 1)
 const firing = after(0, 1, 2)
-const reminded = next(policy, true, firing, own("reminder", 242, 1, 1)).state
-const acknowledged = next(policy, true, firing, own("acknowledgement", 3, 1, 1)).state
-const resolved = next(policy, true, firing, recovery(5)).state
+const reminded = next(policy, firing, own("reminder", 242, 1, 1)).state
+const acknowledged = next(policy, firing, own("acknowledgement", 3, 1, 1)).state
+const resolved = next(policy, firing, recovery(5)).state
 
 type Row = readonly [state: AlertState | undefined, signal: Signal, expected: string]
 
@@ -114,17 +116,17 @@ const transitions: Readonly<Record<string, Row>> = {
 describe("an alert", () => {
   for (const [name, [before, signal, expected]] of Object.entries(transitions)) {
     test(name, () => {
-      const { state, sends, alert } = next(policy, true, before, signal)
+      const { state, sends, alert } = next(policy, before, signal)
       const now = state === undefined ? "none" : `${state.status}, ${state.count}`
       expect(`${sends ? "message of" : "counted in"} ${alert}, ${now}`).toBe(expected)
     })
   }
 
   test("sends the first failure at once without `after`, and no end by time to a sink without recoveries", () => {
-    const simple = { ...policy, after: { count: 1, within: Duration.minutes(10) } }
-    const first = next(simple, false, undefined, failure(1, 0))
+    const simple = { ...policy, resolves: false, after: { count: 1, within: Duration.minutes(10) } }
+    const first = next(simple, undefined, failure(1, 0))
     expect(first).toMatchObject({ sends: true, alert: 1, state: { status: "firing", messages: 1 } })
-    expect(next(simple, false, first.state, own("expiry", 24 * 60, 1, 1))).toMatchObject({ sends: false })
+    expect(next(simple, first.state, own("expiry", 24 * 60, 1, 1))).toMatchObject({ sends: false })
   })
 
   test("is due for a reminder, its end, or to be forgotten", () => {
@@ -141,7 +143,7 @@ describe("an alert", () => {
 
 describe("an alert whose messages can be changed", () => {
   const changing = { ...policy, after: { count: 1, within: Duration.minutes(10) }, update: Duration.minutes(1) }
-  const step = (state: AlertState | undefined, signal: Signal) => next(changing, true, state, signal)
+  const step = (state: AlertState | undefined, signal: Signal) => next(changing, state, signal)
   const begun = step(undefined, failure(1, 0)).state
   const grown = step(begun, failure(2, 0.5)).state
   const changed = step(grown, own("update", 1, 1, 1))
@@ -181,7 +183,7 @@ describe("an alert whose messages can be changed", () => {
 
   test("is not changed by a policy without changes, as after a reload", () => {
     expect(grown && dueAt(policy, grown, 5 * minute)).toBeUndefined()
-    expect(next(policy, true, grown, own("update", 2, 1, 1))).toMatchObject({ sends: false, state: grown })
+    expect(next(policy, grown, own("update", 2, 1, 1))).toMatchObject({ sends: false, state: grown })
   })
 })
 
@@ -190,14 +192,14 @@ describe("the alerts of a lane", () => {
   const failed = (sequence: number) => entry(sequence, { type: "connected_account.refresh_failed", receivedAt: 0 })
 
   test("continue from their stored states", () => {
-    const alerts = new Alerts(simple, true, [])
+    const alerts = new Alerts(simple, [])
     const { state } = alerts.take(failed(1), "acct_1")
-    const again = new Alerts(simple, true, [{ key: "acct_1", state: JSON.stringify(state) }])
+    const again = new Alerts(simple, [{ key: "acct_1", state: JSON.stringify(state) }])
     expect(again.take(failed(2), "acct_1")).toMatchObject({ sends: false, alert: 1, state: { count: 2 } })
   })
 
   test("find the alert of an own entry, whose message has the type, the account and the body of the failure", () => {
-    const alerts = new Alerts(simple, true, [])
+    const alerts = new Alerts(simple, [])
     const newest = failed(1)
     const { state } = alerts.take(newest, "acct_1")
     if (state === undefined) throw new Error("no alert")
@@ -221,15 +223,15 @@ describe("the alerts of a lane", () => {
   })
 
   test("end by time although a failure was received just before an earlier end", () => {
-    const { state } = new Alerts(simple, true, []).take(failed(1), "acct_1")
+    const { state } = new Alerts(simple, []).take(failed(1), "acct_1")
     if (state === undefined) throw new Error("no alert")
     const ends = [1, 1, 2].map((newest) => ownEvent("chat", { ...state, newest }, "expiry", 9_000_000).id)
     expect(new Set(ends).size).toBe(2)
   })
 
   test("keep nothing of their events but the type and the times", () => {
-    const silencing = { ...simple, inhibitedBy: { match: ["connected_account.refresh_failed"], key: "{{account_id}}" } }
-    const alerts = new Alerts(silencing, true, [])
+    const silencing = { ...simple, inhibitedBy: { match: ["connected_account.refresh_failed"], by: ["account_id"] } }
+    const alerts = new Alerts(silencing, [])
     const { state } = alerts.take(entry(1, { ...failed(1).event, accountId: "acct_1" }), alertKey("acct_1"))
     if (state === undefined) throw new Error("no alert")
     const { body, ...own } = ownEvent("chat", state, "reminder", 9_000_000)
@@ -240,7 +242,7 @@ describe("the alerts of a lane", () => {
   })
 
   test("are limited: the events of further keys are messages", () => {
-    const alerts = new Alerts(policy, true, [])
+    const alerts = new Alerts(policy, [])
     for (let n = 1; n <= maxAlerts; n++) alerts.take(failed(n), `key ${n}`)
     expect(alerts.take(failed(maxAlerts + 1), "another")).toMatchObject({ sends: true, state: undefined })
     expect(alerts.take(failed(maxAlerts + 2), "key 1")).toMatchObject({ sends: false, alert: 1 })
@@ -250,9 +252,9 @@ describe("the alerts of a lane", () => {
 
 describe("an alert that silences others", () => {
   const lost = "connected_account.refresh_failed"
-  const silencing: AlertPolicy = {
+  const silencing: ChangesPolicy = {
     ...{ ...policy, after: { count: 1, within: Duration.minutes(10) } },
-    inhibitedBy: { match: [lost], key: "{{account_id}}" },
+    inhibitedBy: { match: [lost], by: ["account_id"] },
   }
   const of = (sequence: number, type: string, accountId = "acct_1") =>
     entry(sequence, { type, accountId, receivedAt: 0 })
@@ -263,7 +265,7 @@ describe("an alert that silences others", () => {
   }
 
   test("counts the failures of the same account while it fires, and their recoveries", () => {
-    const alerts = new Alerts(silencing, true, [])
+    const alerts = new Alerts(silencing, [])
     expect(told(alerts, of(1, meeting), "m1")).toBe("message in 1, m1")
     expect(told(alerts, of(2, lost), "lost")).toBe("message in 2, lost")
     expect(told(alerts, of(3, meeting), "m2")).toBe("counted in 2, lost")
@@ -279,7 +281,7 @@ describe("an alert that silences others", () => {
   })
 
   test("leaves the others of its group to silence failures when it is forgotten", () => {
-    const alerts = new Alerts(silencing, true, [])
+    const alerts = new Alerts(silencing, [])
     expect(told(alerts, of(1, lost), "one")).toBe("message in 1, one")
     expect(told(alerts, of(2, lost), "two")).toBe("message in 2, two")
     alerts.forget("one")
@@ -289,31 +291,31 @@ describe("an alert that silences others", () => {
   })
 
   test("continues to silence them after a restart, and not while it is pending", () => {
-    const pending = new Alerts({ ...silencing, after: policy.after }, true, [])
+    const pending = new Alerts({ ...silencing, after: policy.after }, [])
     expect(told(pending, of(1, lost), "lost")).toBe("counted in 1, lost")
     expect(told(pending, of(2, meeting), "m1")).toBe("counted in 2, m1")
-    const alerts = new Alerts(silencing, true, [])
+    const alerts = new Alerts(silencing, [])
     const { state } = alerts.take(of(1, lost), "lost")
-    const again = new Alerts(silencing, true, [{ key: "lost", state: JSON.stringify(state) }])
+    const again = new Alerts(silencing, [{ key: "lost", state: JSON.stringify(state) }])
     expect(told(again, of(2, meeting), "m1")).toBe("counted in 1, lost")
     again.forget("lost")
     expect(told(again, of(3, meeting), "m1")).toBe("message in 3, m1")
   })
 
   test("may have any type that a pattern matches, and none of these is silenced", () => {
-    const causes = { match: ["connected_account.*_failed", "calendar.{lost,closed}"], key: "{{account_id}}" }
-    const alerts = new Alerts({ ...silencing, inhibitedBy: causes }, true, [])
+    const causes = { match: ["connected_account.*_failed", "calendar.{lost,closed}"], by: ["account_id"] }
+    const alerts = new Alerts({ ...silencing, inhibitedBy: causes }, [])
     expect(told(alerts, of(1, "calendar.lost"), "calendar")).toBe("message in 1, calendar")
     expect(told(alerts, of(2, lost), "lost")).toBe("message in 2, lost")
     expect(told(alerts, of(3, "connected_account.other"), "other")).toBe("counted in 1, calendar")
     expect(told(alerts, of(4, meeting), "m1")).toBe("counted in 1, calendar")
-    const none = new Alerts({ ...silencing, inhibitedBy: { ...causes, match: ["calendar.*"] } }, true, [])
+    const none = new Alerts({ ...silencing, inhibitedBy: { ...causes, match: ["calendar.*"] } }, [])
     expect(told(none, of(5, lost), "lost")).toBe("message in 5, lost")
     expect(told(none, of(6, meeting), "m1")).toBe("message in 6, m1")
   })
 
   test("silences nothing of an event without its fields", () => {
-    const alerts = new Alerts(silencing, true, [])
+    const alerts = new Alerts(silencing, [])
     expect(told(alerts, of(1, lost, ""), "lost")).toBe("message in 1, lost")
     expect(told(alerts, of(2, meeting, ""), "m1")).toBe("message in 2, m1")
   })

@@ -73,11 +73,11 @@ describe("a lane's retry queue", () => {
   test("a full group goes before its window ends, but after a failed attempt it waits for its retry", () => {
     const retries = new RetryQueue(2)
     for (const sequence of [1, 2]) retries.put(event(sequence, 900, "group", 0))
-    expect(sequences(retries.takeGroup(100))).toEqual([1, 2])
+    expect(sequences(retries.takeDue(100, 10))).toEqual([1, 2])
     // The sink was away: the attempt is not counted.
     for (const sequence of [1, 2]) retries.put({ ...event(sequence, 500, "group", 0), firstAttemptAt: 1 })
-    expect(sequences(retries.takeGroup(499))).toEqual([])
-    expect(sequences(retries.takeGroup(500))).toEqual([1, 2])
+    expect(sequences(retries.takeDue(499, 10))).toEqual([])
+    expect(sequences(retries.takeDue(500, 10))).toEqual([1, 2])
   })
 
   // Found by the simulation (seed 20200): an event was in two digests at once, and its end in one made the other unreadable.
@@ -85,30 +85,30 @@ describe("a lane's retry queue", () => {
     const inFlight = () => {
       const retries = new RetryQueue(10)
       retries.put(event(7, 100, "group"))
-      expect(sequences(retries.takeGroup(100))).toEqual([7])
+      expect(sequences(retries.takeDue(100, 10))).toEqual([7])
       retries.put(event(1, 100, "group", 0))
-      expect(sequences(retries.takeGroup(100))).toEqual([])
+      expect(sequences(retries.takeDue(100, 10))).toEqual([])
       return retries
     }
     const delivered = inFlight()
     delivered.remove(7, 110)
-    expect(sequences(delivered.takeGroup(110))).toEqual([1])
+    expect(sequences(delivered.takeDue(110, 10))).toEqual([1])
     const failed = inFlight()
     failed.put(event(7, 900, "group", 2))
-    expect(sequences(failed.takeGroup(110))).toEqual([1])
+    expect(sequences(failed.takeDue(110, 10))).toEqual([1])
     const givenBack = inFlight()
     givenBack.giveBack(7, 200)
-    expect(sequences(givenBack.takeGroup(200))).toEqual([1])
+    expect(sequences(givenBack.takeDue(200, 10))).toEqual([1])
   })
 
   test("a group that filled behind one in flight is sent when that one ends, without waiting for its window", () => {
     const retries = new RetryQueue(2)
     for (const sequence of [1, 2]) retries.put(event(sequence, 1_000, "group", 0))
-    expect(sequences(retries.takeGroup(10))).toEqual([1, 2])
+    expect(sequences(retries.takeDue(10, 10))).toEqual([1, 2])
     for (const sequence of [3, 4]) retries.put(event(sequence, 2_000, "group", 0))
-    expect(sequences(retries.takeGroup(20))).toEqual([])
+    expect(sequences(retries.takeDue(20, 10))).toEqual([])
     for (const sequence of [1, 2]) retries.remove(sequence, 30)
-    expect(sequences(retries.takeGroup(30))).toEqual([3, 4])
+    expect(sequences(retries.takeDue(30, 10))).toEqual([3, 4])
   })
 
   test("after a restart the rest of a wait remains, even if the wall clock went back ten years", () => {

@@ -193,7 +193,7 @@ describe("an event at which the receiver", () => {
 
   it.effect("drops the connection spoils its digest, and no other", () => {
     const sink = dropping((sequence) => sequence % 30 === 2, away, 1)
-    const digest = { wait: Duration.millis(400), maxEvents: 100 }
+    const digest = { sends: "digest", resolves: false, wait: Duration.millis(400), maxEvents: 100 } as const
     return Effect.gen(function* () {
       yield* append(9, ["sink"], (n) => `acct_${n % 3}`)
       for (let round = 0; round < 20; round++) {
@@ -204,7 +204,7 @@ describe("an event at which the receiver", () => {
       expect((yield* letters("sink")).map(({ sequence }) => sequence).toSorted()).toEqual([2, 5, 8])
       expect(new Set(sink.delivered).size).toBe(26)
       expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0 })
-    }).pipe(Effect.provide(relay([spec("sink", sink.sink, few({ digest }))])))
+    }).pipe(Effect.provide(relay([spec("sink", sink.sink, few({ alert: digest }))])))
   })
 })
 

@@ -79,7 +79,7 @@ export const mutants = mutantsOf({
   simulation: {
     "a digest goes when all of it is on disk": [
       "src/delivery/lane/Intake.ts",
-      "if ((isMessage || alerts !== undefined) && due.length > 0 && !progress.isWhole(due))",
+      "if (mustBeWhole && due.length > 0 && !progress.isWhole(due))",
       "if (alerts !== undefined && due.length > 0 && !progress.isWhole(due))",
       2003859,
     ],
@@ -102,8 +102,8 @@ export const mutants = mutantsOf({
     ],
     "a recovery waits behind its failure": [
       "src/formats/Template.ts",
-      "render(resolves === true ?",
-      "render(resolves === undefined ?",
+      "render(alert?.resolves === true ?",
+      "render(alert?.resolves === undefined ?",
     ],
     "a recovery follows its failure to the sink": [
       "src/routing/Router.ts",

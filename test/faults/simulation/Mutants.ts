@@ -119,13 +119,13 @@ export const mutants = mutantsOf({
     ],
     "a digest holds so many events and no more": [
       "src/delivery/lane/RetryQueue.ts",
-      "|| group.length === this.#digestSize",
+      "?.slice(0, this.#sizeOf(first.key))",
       "",
     ],
     "a digest in flight is not joined by another of its group": [
       "src/delivery/lane/RetryQueue.ts",
-      "if (waiting.some((sequence) => this.#events.get(sequence)?.taken)) continue",
-      "",
+      "if (!this.#isInFlight(head.key)) due.push(head)",
+      "due.push(head)",
       20_200,
     ],
     "what was retrying without a group goes by itself": [

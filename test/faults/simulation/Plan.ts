@@ -211,7 +211,7 @@ const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
     config: {
       ...config,
       order: "none",
-      digest: { wait: Duration.millis(draw.int(50, 2_000)), maxEvents },
+      alert: { sends: "digest", resolves: false, wait: Duration.millis(draw.int(50, 2_000)), maxEvents },
       delivery: { ...delivery, maxRetrying: Math.max(delivery.maxRetrying, maxEvents) },
       ...(backlog === undefined ? {} : { backlog: { ...backlog, whenFull: "refuse" } }),
     },

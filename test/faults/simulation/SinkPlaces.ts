@@ -42,9 +42,9 @@ export class SinkPlaces {
     this.#sinksEver += 1
     const plan = like?.plan ?? sinks[index] ?? drawSink(seed, index, faultsUntil, burst)
     const sink = new SimulatedSink(sinkName(index), plan, faultsUntil, this.#oracle, new Draw(seed, `answers ${index}`))
-    const { order, digest, delivery, backlog } = plan.config
+    const { order, alert, delivery, backlog } = plan.config
     this.#oracle.rules.set(sink.name, {
-      order: order === "key" || digest !== undefined,
+      order: order === "key" || alert !== undefined,
       bound: undefined,
       maxAttempts: delivery.retry.maxAttempts ?? Number.POSITIVE_INFINITY,
       maxAge: Duration.toMillis(delivery.retry.maxAge),

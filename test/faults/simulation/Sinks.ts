@@ -9,6 +9,7 @@
  */
 import { crc32 } from "node:zlib"
 import { Duration, Effect } from "effect"
+import { digestOf } from "../../../src/config/Config.ts"
 import type { Entry } from "../../../src/event/Entry.ts"
 import type { Event } from "../../../src/event/Event.ts"
 import {
@@ -178,7 +179,7 @@ export class SimulatedSink {
   }
 
   #take(batch: ReadonlyArray<Entry>, dislike: number): Effect.Effect<Failures, SinkError> {
-    if (this.plan.config.digest === undefined) return Effect.succeed(this.#takeEach(batch, dislike))
+    if (digestOf(this.plan.config) === undefined) return Effect.succeed(this.#takeEach(batch, dislike))
     // A digest is one message.
     const [first] = batch
     const reason = first && this.#dislikes(first, dislike)
@@ -222,15 +223,15 @@ export class SimulatedSink {
 
   #accepts(batch: ReadonlyArray<Entry>, inFlight: number): void {
     const { config, batch: limits } = this.plan
+    const digest = digestOf(config)
     const bytes = batch.reduce((sum, { event }) => sum + event.body.length, 0)
     if (this.paused) this.#oracle.fail(`${this.name} is sent to although the operator has paused it`)
     if (inFlight > config.concurrency) this.#oracle.fail(`${this.name} has ${inFlight} batches at once`)
-    const { maxEvents, maxBytes } =
-      config.digest === undefined ? limits : { ...config.digest, maxBytes: Number.POSITIVE_INFINITY }
+    const { maxEvents, maxBytes } = digest === undefined ? limits : { ...digest, maxBytes: Number.POSITIVE_INFINITY }
     if (batch.length === 0 || batch.length > maxEvents || (batch.length > 1 && bytes > maxBytes)) {
       this.#oracle.fail(`${this.name} gets a batch of ${batch.length} events and ${bytes} bytes`)
     }
-    if (config.digest !== undefined) this.#oracle.together(this.name, batch)
+    if (digest !== undefined) this.#oracle.together(this.name, batch)
   }
 
   #inTime(took: number): void {

@@ -10,7 +10,7 @@ import { servicesOf } from "../../../../src/journal/JournalType.ts"
 import type { Queries } from "../../../../src/journal/postgres/connection/Database.ts"
 import { streamOf } from "../../../../src/journal/Sequences.ts"
 import { allSent } from "../../../../src/sinks/Sink.ts"
-import { lanesOf, spec } from "../../../delivery/fixture.ts"
+import { firingAtOnce, lanesOf, spec } from "../../../delivery/fixture.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip, sharedPostgres } from "../../../parts/Postgres.ts"
@@ -64,9 +64,8 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
         sent.push(...batch.map(({ alert }) => `${alert?.action} ${alert?.key}`))
         return allSent
       })
-    const alert = { after: { count: 1, within: Duration.minutes(10) }, resolveAfter: Duration.days(1) }
     const sink = { batch: { maxEvents: 100, maxBytes: 1_000_000 }, send, check: Effect.void }
-    const chat = spec("chat", sink, { order: "key", resolves: true, alert })
+    const chat = spec("chat", sink, { order: "key", alert: firingAtOnce })
     const lanesAt = ({ journal }: Relay) =>
       Effect.map(
         Layer.build(lanesOf([chat]).pipe(Layer.provide(Layer.succeedContext(servicesOf(journal))))),

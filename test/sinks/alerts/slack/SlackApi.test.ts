@@ -4,7 +4,7 @@ import { Duration, Effect, Schema } from "effect"
 import type { AlertNote, Entry } from "../../../../src/event/Entry.ts"
 import { apiMeaning, Slack, SlackConfig } from "../../../../src/sinks/alerts/slack/Slack.ts"
 import type { Reason } from "../../../../src/sinks/Sink.ts"
-import { append, lanesOf, spec } from "../../../delivery/fixture.ts"
+import { append, firingAtOnce, lanesOf, spec } from "../../../delivery/fixture.ts"
 import * as MemoryJournal from "../../../journal/MemoryJournal.ts"
 import { it } from "../../../lib/effect.ts"
 import { entry, reasonOf } from "../../samples.ts"
@@ -175,8 +175,7 @@ describe("Slack by token", () => {
     })
     const sink = yield* Slack.open(type)
     const update = Duration.millis(300)
-    const alert = { after: { count: 1, within: Duration.minutes(10) }, resolveAfter: Duration.days(1), update }
-    const lane = spec("chat", sink, { order: "key", resolves: true, alert, concurrency: 1 })
+    const lane = spec("chat", sink, { order: "key", alert: { ...firingAtOnce, update }, concurrency: 1 })
     const until = (isSo: () => boolean) =>
       Effect.repeat(Effect.delay(Effect.sync(isSo), "10 millis"), { until: (so) => so })
     const types = (type: string, count: number) => append(count, ["chat"], undefined, () => type)
