@@ -1,10 +1,14 @@
 /** An event with its position in the journal's log. Lanes read entries and send them to sinks. */
 import type { Event } from "./Event.ts"
 
+/** The actions of messages about alerts. */
+export const alertActions = ["trigger", "update", "reminder", "resolve"] as const
+export type AlertAction = (typeof alertActions)[number]
+
 /** The content of a message about an alert. */
 export interface AlertNote {
   readonly key: string
-  readonly action: "trigger" | "update" | "reminder" | "resolve"
+  readonly action: AlertAction
   readonly status: "firing" | "acknowledged" | "resolved"
   /** The number of its failures. */
   readonly count: number

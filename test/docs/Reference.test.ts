@@ -29,6 +29,7 @@ const env: Readonly<Record<string, string>> = {
   SCHEDULING_SECRET: "a-signing-secret-six",
   INCIDENT_IO_TOKEN: "token",
   SMTP_PASSWORD: "password",
+  SLACK_TOKEN: "xoxb-seven",
   SLACK_URL: "https://hooks.slack.com/services/T0/B0/x",
   SOUTH_SECRET: "a-signing-secret-three",
   SOUTH_URL: "https://south.example.com",

@@ -6,13 +6,14 @@
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { Loaded } from "../../config/load/Load.ts"
-import { eventTypes, failureEndedBy, isKnown, isRelayEvent, recoveryOf } from "../../event/EventType.ts"
+import { type AlertAction, alertActions } from "../../event/Entry.ts"
+import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
 import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { explainEvent, routesTable } from "../reports/eventReport.ts"
 import { usage } from "../support/CommandError.ts"
 import { Json, text, toggle } from "../support/flags.ts"
-import { fixedBody, payloadOf, withAbsent } from "../support/goldenFiles.ts"
+import { actionProblem, fixedBody, payloadOf, typeFor, withAbsent } from "../support/goldenFiles.ts"
 import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
 import { suggestType, timesOf } from "../support/values.ts"
@@ -27,13 +28,16 @@ const printPayload = Effect.fnUntraced(function* (
   sink: string,
   type: string,
   webhook: string,
+  action: AlertAction,
 ) {
   const lane = config.sinks.find(({ name }) => name === sink)
   if (lane === undefined) {
     const names = config.sinks.map(({ name }) => name).join(", ")
     return yield* usage(`there is no sink ${plain(sink)} in the config; it has ${names}`)
   }
-  const payload = payloadOf(withAbsent(lane, absent), webhook, fixedBody(type))
+  const problem = actionProblem(lane, action)
+  if (problem !== undefined) return yield* usage(problem)
+  const payload = payloadOf(withAbsent(lane, absent), webhook, fixedBody(type), action)
   if (payload === undefined) return yield* usage(`a sink of the type ${lane.type} can't show its payload`)
   yield* printWhole(payload.split("\n").map(plain).join("\n"))
 })
@@ -41,13 +45,9 @@ const printPayload = Effect.fnUntraced(function* (
 interface Asked {
   readonly webhook: Option.Option<string>
   readonly payload: Option.Option<string>
-  readonly action: "trigger" | "resolve"
+  readonly action: AlertAction
   readonly at: Option.Option<string>
 }
-
-/** Returns the type whose event does an action: for `resolve` the recovery, if a failure is given. */
-const typeFor = (type: string, action: Asked["action"]): string | undefined =>
-  action === "trigger" || failureEndedBy(type) !== undefined ? type : recoveryOf(type)
 
 const explainType = Effect.fnUntraced(function* (type: string, { webhook, payload, action, ...time }: Asked) {
   const loaded = yield* loadForCheck
@@ -67,7 +67,7 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
     const by = isRelayEvent(type) ? "relay" : Option.getOrElse(webhook, () => names[0] ?? "")
     const shown = typeFor(type, action)
     if (shown === undefined) return yield* usage(`no event ends a ${plain(type)}, so nothing resolves it`)
-    return yield* printPayload(loaded, payload.value, shown, by)
+    return yield* printPayload(loaded, payload.value, shown, by, action)
   }
   const { at } = yield* timesOf({ at: time.at })
   const explanations = Router.of(config).explain(Option.getOrUndefined(webhook), type, { at })
@@ -96,8 +96,10 @@ export const explain = Command.make(
       "SINK",
       "Print only the payload for this sink, without secrets; for a type, the payload of a sample",
     ),
-    action: Flag.Literals("action", ["trigger", "resolve"]).pipe(
-      Flag.withDescription("With --payload and a failure's type: the payload of the failure, or of its recovery"),
+    action: Flag.Literals("action", alertActions).pipe(
+      Flag.withDescription(
+        "With --payload and a failure's type: the payload that opens an alert, changes its count, reminds of it, or ends it",
+      ),
       Flag.withDefault("trigger"),
     ),
     at: text(

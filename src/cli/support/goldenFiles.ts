@@ -6,14 +6,16 @@
  */
 import { Effect, FileSystem, Path, Predicate, Redacted, Result, TextDiff } from "effect"
 import { render } from "../../admin/api/EventReport.ts"
-import type { LaneConfig, RelayConfig } from "../../config/Config.ts"
+import { changesOf, type LaneConfig, type RelayConfig } from "../../config/Config.ts"
 import type { Path as ConfigPath } from "../../config/Fields.ts"
 import type { Loaded } from "../../config/load/Load.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { AlertAction, Entry } from "../../event/Entry.ts"
 import * as Envelope from "../../event/Envelope.ts"
-import { isRelayEvent } from "../../event/EventType.ts"
+import { failureEndedBy, isRelayEvent, recoveryOf } from "../../event/EventType.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { sample } from "../../event/SampleEvent.ts"
+import { attempt } from "../../formats/Rendering.ts"
+import { orderKey } from "../../formats/Template.ts"
 import { type CommandError, failed, io } from "./CommandError.ts"
 import { plain } from "./output.ts"
 
@@ -87,9 +89,44 @@ export const withAbsent = (lane: LaneConfig, absent: Loaded["absent"]): LaneConf
   return { ...lane, config }
 }
 
+/** Returns the type whose event does an action: for `resolve` the recovery, if a failure is given. */
+export const typeFor = (type: string, action: AlertAction): string | undefined =>
+  action !== "resolve" || failureEndedBy(type) !== undefined ? type : recoveryOf(type)
+
+/** Says why a sink sends no message of an action. Returns `undefined` if it does. */
+export const actionProblem = (lane: LaneConfig, action: AlertAction): string | undefined => {
+  const policy = changesOf(lane)
+  if (action === "update" && policy?.update === undefined) {
+    return `the sink ${plain(lane.name)} sends no updates: it needs "alert", and to be an http sink with "update" or a slack sink with "token"`
+  }
+  return action === "reminder" && policy?.repeat === undefined
+    ? `the sink ${plain(lane.name)} sends no reminders: it needs "alert" with "repeat"`
+    : undefined
+}
+
+/** Returns the entry as a lane with a policy of alerts sends it. */
+const noted = (lane: LaneConfig, entry: Entry, asked: AlertAction): Entry => {
+  const policy = changesOf(lane)
+  if (policy === undefined) return entry
+  const isRecovery = policy.resolves && failureEndedBy(entry.event.type) !== undefined
+  const action = isRecovery ? "resolve" : asked
+  const status = action === "resolve" ? "resolved" : "firing"
+  const count = policy.after.count + (action === "trigger" ? 0 : 1)
+  const key = Result.getOrElse(
+    attempt(() => orderKey(lane)(entry)),
+    () => "",
+  )
+  return { ...entry, alert: { key, action, status, count, first: fixedTime, last: fixedTime } }
+}
+
 /** Returns the payload as JSON text, or `undefined` if the sink's type has no preview. */
-export const payloadOf = (lane: LaneConfig, webhook: string, body: Uint8Array): string | undefined => {
-  const payload = render(lane, entryOf(webhook, lane.name, body))
+export const payloadOf = (
+  lane: LaneConfig,
+  webhook: string,
+  body: Uint8Array,
+  action: AlertAction = "trigger",
+): string | undefined => {
+  const payload = render(lane, noted(lane, entryOf(webhook, lane.name, body), action))
   return payload && JSON.stringify(payload, null, 2)
 }
 
@@ -178,6 +215,19 @@ const shownOf = (lane: LaneConfig, absent: Loaded["absent"]): ReadonlyArray<stri
     return Redacted.isRedacted(at) ? [] : [key]
   })
 
+/** Returns the event of a test's payloads: with `resolve`, the recovery of its failure. */
+const shownBody = Effect.fnUntraced(function* ({ event, action = "trigger", object, sample }: Test, body: Uint8Array) {
+  const type = typeFor(event, action)
+  if (type === event) return body
+  if (type === undefined) return yield* failed(`no event ends a ${plain(event)}, so nothing resolves it`)
+  if (sample !== undefined) {
+    return yield* failed(
+      `the test of ${plain(event)} has a sample, so "resolve" needs a sample of ${plain(type)} instead`,
+    )
+  }
+  return fixedBody(type, Predicate.isObject(object) ? object : undefined)
+})
+
 /** Compares each payload with its golden file. With `update`, writes the files that differ. */
 export const compare = Effect.fnUntraced(function* (
   { config, absent }: Pick<Loaded, "config" | "absent">,
@@ -188,9 +238,12 @@ export const compare = Effect.fnUntraced(function* (
   const compared: Array<Compared> = []
   for (const { test, body } of samples) {
     const webhook = isRelayEvent(test.event) ? "relay" : (test.webhook ?? config.webhooks[0]?.name ?? "")
+    const shown = yield* shownBody(test, body)
     for (const [sink, file] of Object.entries(test.payloads)) {
       const lane = config.sinks.find(({ name }) => name === sink)
-      const payload = lane && payloadOf(lane, webhook, body)
+      const problem = lane && actionProblem(lane, test.action ?? "trigger")
+      if (problem !== undefined) return yield* failed(problem)
+      const payload = lane && payloadOf(lane, webhook, shown, test.action)
       if (lane === undefined || payload === undefined)
         return yield* failed(`the sink ${plain(sink)} can't show its payload`)
       const golden = yield* files.read(file)

@@ -7,6 +7,7 @@
  * report a small mistake with a useless message.
  */
 import { Duration, Effect, Schema, SchemaTransformation } from "effect"
+import { alertActions } from "../../event/Entry.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { lengthOf } from "../../event/Quantities.ts"
 import {
@@ -468,6 +469,13 @@ const Test = Schema.Struct({
     Units.time({ description: "When it is received, for routes with `within` (default: 2026-01-15T12:00:00Z)" }),
   ),
   to: textOrTexts("The sinks it must reach, and no others"),
+  action: Schema.optionalKey(
+    Schema.Literals(alertActions).annotate({
+      description:
+        "The message in `payloads` (default: `trigger`): for a sink with `alert` also `update` or `reminder`; `resolve` for the recovery of the failure",
+      shown: true,
+    }),
+  ),
   payloads: Schema.Record(Schema.String, Text)
     .annotate({
       description:

@@ -304,9 +304,11 @@ const named = (facts: ReadonlyArray<Fact>, name: string): string =>
 
 const words = (facts: ReadonlyArray<Fact>): string => facts.map(({ name, value }) => `${name} ${value}`).join(", ")
 
+export const reminderPrefix = "Reminder: "
+
 const prefixOf = ({ action, isReminder, state }: Group): string => {
   if (action === "resolve") return "Resolved: "
-  if (isReminder === true) return "Reminder: "
+  if (isReminder === true) return reminderPrefix
   return state?.status === "acknowledged" ? "Acknowledged: " : ""
 }
 

@@ -268,7 +268,12 @@ export const preview = (
   // These two don't depend on the event.
   const { "user-agent": _, "accept-encoding": __, ...telling } = headers
   const token = config.oauth === undefined ? {} : { authorization: `Bearer ${masked}` }
-  const about = { method: requests.config.method, headers: { ...telling, ...token, ...previewed(signature) } }
+  const { method } = requests.config
+  const shown = { ...telling, ...token, ...previewed(signature) }
   const several = service?.conversation?.preview(service.alertOf(entries))
-  return several?.map(([path, body]) => ({ ...about, path, body })) ?? [{ ...about, body: displayBytes(bytes) }]
+  return (
+    several?.map(([path, body]) => ({ method, path, headers: shown, body })) ?? [
+      { method, headers: shown, body: displayBytes(bytes) },
+    ]
+  )
 }

@@ -64,6 +64,44 @@ describe("a golden file", () => {
     expect(json).toMatchObject({ ok: false, passed: 1, payloads: [{ sink: "oncall", file: golden, ok: false }] })
   })
 
+  test("has the message of the test's action, as explain prints it", async () => {
+    const api = {
+      ...{ type: "http", routingKey: undefined, url: "https://example.com/", format: "template" },
+      ...{ body: ["{{action}}", "{{summary}}"], update: { method: "PATCH" }, resolve: {}, alert: { repeat: "1 hour" } },
+    }
+    for (const [action, method, first, words] of [
+      ["trigger", "POST", "trigger", /^A calendar/],
+      ["update", "PATCH", "update", /^2 × A calendar/],
+      ["reminder", "POST", "trigger", /^Reminder: 2 × A calendar/],
+      ["resolve", "POST", "resolve", /^Resolved: 2 × A calendar/],
+    ] as const) {
+      const { file, at } = config({ ...test1, action }, api)
+      expect(await cli(["test", "--update", "-c", file])).toMatchObject({ code: 0 })
+      const written = readFileSync(at(golden), "utf8")
+      const { body, ...sent } = JSON.parse(written)
+      expect([sent.method, body]).toEqual([method, [first, expect.stringMatching(words)]])
+      const explained = await cli(["explain", failure, "--payload", "oncall", "--action", action, "-c", file])
+      expect(explained).toEqual({ code: 0, stdout: written, stderr: "" })
+    }
+  })
+
+  test("can't have an action that the sink doesn't send", async () => {
+    for (const [action, says] of [
+      ["update", 'sends no updates: it needs "alert"'],
+      ["reminder", 'sends no reminders: it needs "alert" with "repeat"'],
+    ] as const) {
+      const { file } = config({ ...test1, action }, { resolve: true })
+      expect(await cli(["test", "-c", file])).toMatchObject({ code: 1, stderr: expect.stringContaining(says) })
+      const explained = await cli(["explain", failure, "--payload", "oncall", "--action", action, "-c", file])
+      expect(explained).toMatchObject({ code: 64, stderr: expect.stringContaining(says) })
+    }
+    const { file, at } = config({ ...test1, action: "resolve", sample: "event.json" }, { resolve: true })
+    writeFileSync(at("event.json"), JSON.stringify(sample(failure, 0)))
+    expect(await cli(["test", "-c", file])).toMatchObject({
+      ...{ code: 1, stderr: expect.stringContaining("needs a sample of connected_account.reconnected") },
+    })
+  })
+
   test("may have been checked out with other line ends", async () => {
     const { file, at } = config()
     await cli(["test", "--update", "-c", file])

@@ -18,7 +18,7 @@ import { secret, text } from "../../../config/schema/Keys.ts"
 import type { Documented, Meaning } from "../../http/HttpAnswer.ts"
 import { fixedUrl, url } from "../../http/HttpUrl.ts"
 import { referring } from "../../Sink.ts"
-import { type Alert, arrange, type Escape, type Fact, fit } from "../Alert.ts"
+import { type Alert, arrange, type Escape, type Fact, fit, reminderPrefix } from "../Alert.ts"
 import { type Api, keys, otherNames, sinkType } from "../AlertService.ts"
 
 const slacks = ["hooks.slack.com", "hooks.slack-gov.com"]
@@ -307,7 +307,12 @@ const referenceIn = (answer: string): string | undefined => {
 const states = { firing: "Firing", acknowledged: "Acknowledged", resolved: "Resolved" } as const
 
 /** The message of an alert in the channel: its newest count and state. */
-export const head = ({ summary, first, last }: Alert, { status, count }: NonNullable<Alert["state"]>): object => {
+export const head = (
+  { summary: told, isReminder, first, last }: Alert,
+  { status, count }: NonNullable<Alert["state"]>,
+): object => {
+  // The message stays, and the reminder is in its thread.
+  const summary = isReminder === true ? told.slice(reminderPrefix.length) : told
   const facts: ReadonlyArray<Fact> = [
     { name: "State", value: states[status] },
     { name: "Failures", value: String(count) },

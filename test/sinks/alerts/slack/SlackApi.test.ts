@@ -49,7 +49,7 @@ describe("Slack by token", () => {
       expect(slack.shown).toEqual([`${lost} (1 replies)`])
       for (const [action, count, shown] of [
         ["update", 5, `5 × ${lost} (2 replies)`],
-        ["reminder", 7, `Reminder: 7 × ${lost} (3 replies)`],
+        ["reminder", 7, `7 × ${lost} (3 replies)`],
         ["resolve", 7, `Resolved: 7 × ${lost} (4 replies)`],
       ] as const) {
         expect(yield* tell(action, count, reference)).toEqual({ reference })
