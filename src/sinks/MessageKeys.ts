@@ -79,6 +79,10 @@ export const bodyOf = ({
   return (entry) => Buffer.from(render(entry))
 }
 
+/** Advice for messages that are too large. With a `body` of the config, the received body decides little about the size. */
+export const smaller = ({ format }: { readonly format: string }): string =>
+  format === "template" ? 'put less into "body"' : "lower the webhook's maxBody"
+
 /** Reports a `body` that doesn't make a JSON object, for sinks that accept only objects. */
 export const objectProblem = ({ body }: { readonly body?: unknown }): Schema.FilterIssue | undefined =>
   body === undefined || (typeof body === "object" && body !== null && !Array.isArray(body))

@@ -156,7 +156,7 @@ export interface Sink {
 
 /** The relay's own limits, which a sink compares with its receiver's. */
 export interface Limits {
-  /** The largest body that any webhook accepts, in bytes. */
+  /** The largest body that any webhook accepts, in bytes. It is 0 if the sink doesn't send received bodies. */
   readonly maxBody: number
   /** The known event types that routes send to the sink; all of them if absent. */
   readonly eventTypes?: ReadonlyArray<string>

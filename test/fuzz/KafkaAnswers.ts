@@ -109,7 +109,7 @@ const broker: Play = async (input) => {
   const errors = Exit.isSuccess(exit) ? [...exit.value.values()] : [failure]
   for (const error of errors) {
     if (!(error instanceof KafkaError)) throw new Broken("a failure of another kind", String(error))
-    const place = { brokers: "b:9092", topic: "events", isTemplated: false, bytes: 1, isKeyless: true }
+    const place = { brokers: "b:9092", topic: "events", isTemplated: false, bytes: 1, smaller: "", isKeyless: true }
     requireMessage(sinkErrorOf(error, place))
   }
   const unwritten =

@@ -96,6 +96,7 @@ it.effect("a rendered topic that can't be a topic's name is not repeated at leng
       topic: "x".repeat(1_000_000),
       isTemplated: true,
       bytes: 1,
+      smaller: "",
       isKeyless: false,
     })
     expect(reason.message).toMatch(/^kafka b:9092, topic x{60}…: this is not a name for a topic: at most 249/)

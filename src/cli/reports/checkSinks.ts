@@ -57,13 +57,16 @@ export const typesBySink = (config: RelayConfig): ReadonlyMap<string, ReadonlyAr
   return types
 }
 
+/** Reports whether the config of a sink makes its bodies, so that their size isn't the size of received ones. */
+const makesBodies = (config: unknown): boolean => Reflect.get(Object(config), "format") === "template"
+
 export const checkSinks = Effect.fnUntraced(function* (config: RelayConfig) {
   const maxBody = Math.max(0, ...config.webhooks.map(({ maxBody }) => maxBody))
   const types = typesBySink(config)
   return yield* Effect.forEach(
     config.sinks,
     (lane) =>
-      contained(lane, { maxBody, eventTypes: types.get(lane.name) ?? [] }).pipe(
+      contained(lane, { maxBody: makesBodies(lane.config) ? 0 : maxBody, eventTypes: types.get(lane.name) ?? [] }).pipe(
         withDeadline((time) => Effect.fail({ message: `no answer within ${time}` })),
         Effect.match({
           onSuccess: (advice): SinkCheck => ({ sink: lane.name, ok: true, message: "", advice }),

@@ -17,7 +17,7 @@ import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
 import * as Certificates from "../Certificates.ts"
-import { bodyOf, jsonHeader, possibleValues, sentHeaders } from "../MessageKeys.ts"
+import * as MessageKeys from "../MessageKeys.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import {
   type Failures,
@@ -81,12 +81,15 @@ export const murmur2 = (key: Uint8Array): number => {
 }
 
 /** The partition of a key in a topic that has `partitions`. */
-export const partitionOf = (key: string, partitions: number): number =>
-  (murmur2(Buffer.from(key)) & 0x7fffffff) % partitions
+export const partitionOf = (key: KafkaRecord["key"], partitions: number): number =>
+  (murmur2(typeof key === "string" ? Buffer.from(key) : key) & 0x7fffffff) % partitions
 
 // Encodes events as Kafka records, without their partitions.
 
 interface Encoded extends Omit<KafkaRecord, "partition"> {
+  readonly key: string
+  /** The key with the frame of a schema registry, if keys are framed. */
+  readonly framedKey?: Uint8Array
   /** Why it can't be sent. */
   readonly failure?: SinkError
 }
@@ -97,24 +100,27 @@ const tombstones = ({ tombstone }: KafkaConfig): ((entry: Entry) => boolean) => 
   return ({ event }) => patterns.some(({ matches }) => matches(event.type))
 }
 
+type Frame = SchemaRegistry.Schemas["frame"]
+
 /**
- * Returns a function that makes records. That function throws if a template throws. `now` is as for `sentHeaders`, and
- * `frame` as for `Schemas`.
+ * Returns a function that makes records. That function throws if a template throws. `now` is as for `sentHeaders`.
+ * `frame` frames values, and `frameKey` keys as JSON.
  */
 export const encoder = (
   config: KafkaConfig,
   now?: () => number,
-  frame: SchemaRegistry.Schemas["frame"] | undefined = config.schema && SchemaRegistry.unframed,
+  frame: Frame | undefined = config.schema && SchemaRegistry.unframed,
+  frameKey?: Frame,
 ): ((entry: Entry) => Encoded) => {
   const topic = Template.compile(config.topic, "topic", "topic")
   const key = Template.compile(config.key, "key")
-  const body = bodyOf(config)
+  const body = MessageKeys.bodyOf(config)
   const isTombstone = tombstones(config)
-  const headers = sentHeaders(
+  const headers = MessageKeys.sentHeaders(
     config,
     {
       values: "text",
-      raw: [jsonHeader],
+      raw: [MessageKeys.jsonHeader],
       cloudEvent: (entry) => CloudEvents.binary(entry, CloudEvents.kafka),
     },
     now,
@@ -127,9 +133,11 @@ export const encoder = (
   return (entry) => {
     const value = made(entry)
     const place = { topic: topic.render(entry), key: key.render(entry) }
-    return value instanceof SinkError
-      ? { ...place, value: null, headers: [], failure: value }
-      : { topic: place.topic, key: place.key, value, headers: headers(entry, value) }
+    const framedKey = place.key === "" ? undefined : frameKey?.(entry, Buffer.from(JSON.stringify(place.key)))
+    if (value instanceof SinkError) return { ...place, value: null, headers: [], failure: value }
+    if (framedKey instanceof SinkError) return { ...place, value: null, headers: [], failure: framedKey }
+    const record = { topic: place.topic, key: place.key, value, headers: headers(entry, value) }
+    return framedKey === undefined ? record : { ...record, framedKey }
   }
 }
 
@@ -251,8 +259,7 @@ const adviceOnTopics = (
     const largest = Number(settings.get(limit) ?? Number.POSITIVE_INFINITY)
     const isCompacted = settings.get(policy)?.includes("compact") === true
     return [
-      // The size of a body that is made from a template isn't known.
-      ...(largest >= needed || config.format === "template"
+      ...(largest >= needed
         ? []
         : [
             `topic ${topic} takes ${largest} bytes at most, and a delivery of ${maxBody} needs ${needed} with what stands around it: such an event becomes a dead letter; raise max.message.bytes, or lower the webhook's maxBody`,
@@ -275,7 +282,7 @@ const adviceOnTopics = (
 
 type PlacedRecord = Placed<KafkaRecord>
 
-const sizeOf = ({ value }: Encoded): number => value?.length ?? 0
+const sizeOf = ({ value }: Pick<Encoded, "value">): number => value?.length ?? 0
 
 /** Bytes. No broker is configured to close the connection for a smaller request. */
 const largeRequest = 64 * 1024
@@ -288,7 +295,7 @@ const batchSender = (
   client: KafkaClient,
   topics: KafkaTopics,
   encode: (entry: Entry) => Encoded,
-  fault: (error: KafkaError, record: Encoded) => SinkError,
+  fault: (error: KafkaError, record: Omit<KafkaRecord, "partition">) => SinkError,
 ) => {
   let turn = 0
 
@@ -385,9 +392,9 @@ const batchSender = (
         continue
       }
       // Without a key the whole batch has one partition, and the next batch another.
-      const { key } = message
+      const { framedKey: key = message.key } = message
       const partition = key === "" ? turn % topic.partitions : partitionOf(key, topic.partitions)
-      records.push({ index, message: { ...message, partition } })
+      records.push({ index, message: { ...message, key, partition } })
     }
     if (records.length > 0) yield* deliver(records, failures)
     return failures
@@ -428,7 +435,8 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const isTemplated = only === undefined
 
   const whyRefused = options.sasl?.mechanism === "OAUTHBEARER" ? options.sasl.whyRefused : undefined
-  const place = { brokers, topic: only ?? "", isTemplated, bytes: 0, isKeyless: false, whyRefused }
+  const smaller = MessageKeys.smaller(config)
+  const place = { brokers, topic: only ?? "", isTemplated, bytes: 0, smaller, isKeyless: false, whyRefused }
   const fault = (error: KafkaError, more: Partial<KafkaErrors.Place> = {}): SinkError =>
     KafkaErrors.sinkErrorOf(error, { ...place, ...more })
   const within = <A>(call: Effect.Effect<A, KafkaError>): Effect.Effect<A, SinkError> =>
@@ -437,10 +445,15 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const clock = yield* Clock.Clock
   const { schema } = config
   const schemas = schema && (yield* SchemaRegistry.make({ schema, topic: config.topic }))
+  const ofKeys = schema && SchemaRegistry.ofKeys(schema)
+  const keySchemas = ofKeys && (yield* SchemaRegistry.make({ schema: ofKeys, topic: config.topic }))
   const isTombstone = tombstones(config)
   const prepared = (batch: ReadonlyArray<Entry>) =>
-    schemas === undefined ? Effect.void : schemas.prepare(batch.filter((entry) => !isTombstone(entry)))
-  const encode = encoder(config, () => clock.currentTimeMillisUnsafe(), schemas?.frame)
+    Effect.andThen(
+      schemas?.prepare(batch.filter((entry) => !isTombstone(entry))) ?? Effect.void,
+      keySchemas?.prepare(batch) ?? Effect.void,
+    )
+  const encode = encoder(config, () => clock.currentTimeMillisUnsafe(), schemas?.frame, keySchemas?.frame)
   const sendBatch = batchSender(client, topics, encode, (error, record) =>
     fault(error, { topic: record.topic, bytes: sizeOf(record), isKeyless: record.key === "" }),
   )
@@ -463,7 +476,8 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
   const checked =
     only === undefined ? Effect.void : Effect.catchIf(topics.check(only), topics.willBeMade, () => Effect.void)
   const reached = within(Effect.andThen(client.brokers, checked))
-  const check = Effect.andThen(reached, schemas?.check ?? Effect.void)
+  const all = [schemas, keySchemas].filter((one) => one !== undefined)
+  const check = Effect.all([reached, ...all.map((one) => one.check)], { discard: true })
 
   const cluster: Cluster = {
     client,
@@ -477,14 +491,18 @@ const make = Effect.fnUntraced(function* (config: KafkaConfig): Effect.fn.Return
     aboutBroker: (error, broker) => fault(error, { brokers: broker, topic: "", isTemplated: false }).message,
     aboutTopic: (error, topic) => fault(error, { topic }).message,
   }
-  const names = (types: Limits["eventTypes"]) => (only === undefined ? possibleValues(config.topic, types) : [only])
+  const names = (types: Limits["eventTypes"]) =>
+    only === undefined ? MessageKeys.possibleValues(config.topic, types) : [only]
   const advise = ({ maxBody, eventTypes }: Limits) =>
     Effect.all([adviceOnBrokers(cluster), adviceOnTopics(cluster, config, names(eventTypes), maxBody)], {
       concurrency: "unbounded",
     }).pipe(
       Effect.map((advice) => advice.flat()),
       within,
-      Effect.zipWith(schemas?.advise(eventTypes) ?? Effect.succeed([]), (advice, more) => [...advice, ...more]),
+      Effect.zipWith(
+        Effect.forEach(all, (one) => one.advise(eventTypes)),
+        (advice, more) => [...advice, ...more.flat()],
+      ),
     )
 
   const { maxEvents, maxBytes, linger } = config.batch

@@ -123,12 +123,12 @@ const ours: ReadonlySet<string> = new Set([unreachable, untrusted, timedOut, tls
 /** Whether an error is of the connection, and no broker's answer. */
 export const isOurs = ({ code }: Pick<KafkaError, "code">): boolean => ours.has(code)
 
-/** A record for a partition. The key and header values are text, sent as UTF-8. */
+/** A record for a partition. Texts are sent as UTF-8. */
 export interface KafkaRecord {
   readonly topic: string
   readonly partition: number
-  /** Empty: no key. */
-  readonly key: string
+  /** Bytes if it has the frame of a schema registry. Empty: no key. */
+  readonly key: string | Uint8Array
   /** `null` is a tombstone: a compacted topic removes the key. */
   readonly value: Uint8Array | null
   readonly headers: ReadonlyArray<readonly [name: string, value: string]>

@@ -35,6 +35,8 @@ export interface Place {
   readonly isTemplated: boolean
   /** The size of the record; 0 if the error isn't about one. */
   readonly bytes: number
+  /** Advice for an event that is too large. */
+  readonly smaller: string
   /** Whether the record has no key. */
   readonly isKeyless: boolean
   /** Advises about a token that the broker refuses. Absent if the relay logs in without one. */
@@ -130,7 +132,7 @@ const saidBy = ({ code, detail }: KafkaError): string => (detail === "" ? code :
 export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   const { code, failure } = error
   if (failure !== undefined) return failure
-  const { brokers, topic, isTemplated, bytes, isKeyless } = place
+  const { brokers, topic, isTemplated, bytes, smaller, isKeyless } = place
   // A template may render any text, so a name that is too long is cut.
   const name = topic.length > 249 ? `${topic.slice(0, 60)}…` : topic
   const at = name === "" ? `kafka ${brokers}` : `kafka ${brokers}, topic ${name}`
@@ -151,12 +153,12 @@ export const sinkErrorOf = (error: KafkaError, place: Place): SinkError => {
   if (code === timedOut) return unavailable(`kafka ${brokers} does not answer`)
   if (code === requestTooLarge) {
     return failed(
-      `${at}: the broker closed the connection at an event of ${bytes} bytes, and answers smaller requests: it is probably larger than socket.request.max.bytes; raise that, or lower the webhook's maxBody`,
+      `${at}: the broker closed the connection at an event of ${bytes} bytes, and answers smaller requests: it is probably larger than socket.request.max.bytes; raise that, or ${smaller}`,
     )
   }
   if (tooLarge(code)) {
     return unacceptable(
-      `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or lower the webhook's maxBody`,
+      `${at}: an event of ${bytes} bytes is larger than the broker takes: raise the topic's max.message.bytes, or ${smaller}`,
     )
   }
   if (refusedRecords.has(code)) return refusedRecord(error, at, isKeyless)

@@ -288,10 +288,12 @@ const leftOut = (
   )
 }
 
+const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, byteLength)
+
 const toMessage = ({ partition, key, value, headers }: KafkaRecord): Message => ({
   partition,
-  key: key === "" ? null : key,
-  value: value && Buffer.from(value.buffer, value.byteOffset, value.byteLength),
+  key: typeof key === "string" ? key || null : bufferOf(key),
+  value: value && bufferOf(value),
   headers: Object.fromEntries(headers),
 })
 

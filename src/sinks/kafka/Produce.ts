@@ -132,20 +132,23 @@ export class RecordBatches {
     this.#bytes[this.#at++] = 0
     this.#bytes[this.#at++] = 0
     this.#varint(index)
-    if (key === "") this.#varint(-1)
+    if (typeof key !== "string") this.#data(key)
+    else if (key === "") this.#varint(-1)
     else this.#text(key)
     if (value === null) this.#varint(-1)
-    else {
-      this.#varint(value.length)
-      this.#bytes.set(value, this.#at)
-      this.#at += value.length
-    }
+    else this.#data(value)
     this.#varint(headers.length)
     for (const [name, text] of headers) {
       this.#text(name)
       this.#text(text)
     }
     this.#prefix(start, guess)
+  }
+
+  #data(bytes: Uint8Array): void {
+    this.#varint(bytes.length)
+    this.#bytes.set(bytes, this.#at)
+    this.#at += bytes.length
   }
 
   #text(text: string): void {

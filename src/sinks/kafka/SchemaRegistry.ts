@@ -93,25 +93,35 @@ const RegistryConfig = Schema.Struct({
   })
   .check(Schema.makeFilter(credentialProblem))
 
-export const SchemaConfig = Schema.Struct({
-  registry: RegistryConfig,
+/** The keys of the schema of values or of keys. */
+const schemaKeys = (of: "value" | "key", usual: string) => ({
   type: Schema.Literals(["json", "avro"]).annotate({
-    description: "`json`: the value as JSON, checked by a JSON Schema. `avro`: the value in Avro's binary encoding",
+    description: `\`json\`: the ${of} as JSON, checked by a JSON Schema. \`avro\`: the ${of} in Avro's binary encoding`,
     shown: true,
   }),
   subject: textOr(
     "The subject that has the schema; may hold placeholders, and `{{topic}}` is the record's topic",
-    "{{topic}}-value",
+    `{{topic}}-${of}`,
     { template: true, placeholders: ["topic"] },
   ),
   definition: Schema.optionalKey(
-    text("The schema, as JSON text: usually `file:PATH`. By default a JSON Schema of the envelope", {
+    text(`The schema, as JSON text: usually \`file:PATH\`. By default ${usual}`, {
       examples: ["file:/etc/relay/event.avsc"],
     }).check(
       Schema.makeFilter(
         (definition: string) => isJson(definition) || 'this is not JSON: write "file:PATH" for the content of a file',
       ),
     ),
+  ),
+})
+
+export const SchemaConfig = Schema.Struct({
+  registry: RegistryConfig,
+  ...schemaKeys("value", "a JSON Schema of the envelope"),
+  key: Schema.optionalKey(
+    Schema.Struct(schemaKeys("key", "the schema of a text")).annotate({
+      description: "Frame keys too, by a schema of their own. A key is a text",
+    }),
   ),
   autoRegister: flag(
     "Whether the relay registers the schema if the subject lacks it; otherwise an operator registers it first",
@@ -136,7 +146,11 @@ export const SchemaConfig = Schema.Struct({
   )
 export type SchemaConfig = typeof SchemaConfig.Type
 
-// Subjects and schemas of events.
+/** Apicurio Registry takes only a schema that names its draft. */
+const textSchema = '{"$schema":"http://json-schema.org/draft-07/schema#","type":"string"}'
+/** The schema of a sink's keys in the form of its schema of values, or `undefined` if keys aren't framed. */
+export const ofKeys = ({ key, ...ofValues }: SchemaConfig): SchemaConfig | undefined =>
+  key && { ...ofValues, definition: key.type === "avro" ? '"string"' : textSchema, ...key }
 
 /** A subject with its schema. */
 interface Subject {
@@ -172,7 +186,6 @@ export const subjectsOf = (named: Named): ((entry: Entry) => Subject) => {
     return { name, type: isOfType ? entry.event.type : "" }
   }
 }
-
 const string = { type: "string" }
 
 /** The JSON Schema of an envelope. The sender publishes no schemas of objects, so `data.object` is open. */
@@ -295,7 +308,7 @@ const framed = (id: number, value: Uint8Array): Uint8Array => {
   return bytes
 }
 
-/** Stands in for the frame in previews, which ask no registry. The value is no longer the received body. */
+/** Stands in for the frame in previews. The value is no longer the received body. */
 export const unframed = (_: Entry, value: Uint8Array): Uint8Array => Uint8Array.from(value)
 
 // The registry's HTTP API: docs.confluent.io/platform/current/schema-registry/develop/api.html

@@ -1,7 +1,7 @@
 """Prints the records of topics, decoded by Confluent's own client, which asks the registry for each schema.
 
 Usage: consume.py BROKER REGISTRY COUNT TOPIC...
-A line has the topic, the key, and the value; the value of a tombstone is null.
+A line has the topic, the key, and the value; the value of a tombstone is null. A key without a frame is a text.
 """
 import json
 import sys
@@ -18,13 +18,14 @@ avro = AvroDeserializer(client)
 as_json = JSONDeserializer(None, schema_registry_client=client)
 
 
-def decoded(record):
-    value = record.value()
-    if value is None:
+def decoded(topic, field, data):
+    if data is None:
         return None
-    schema = client.get_schema(int.from_bytes(value[1:5], "big"))
+    if field == MessageField.KEY and data[:1] != b"\0":
+        return data.decode()
+    schema = client.get_schema(int.from_bytes(data[1:5], "big"))
     decode = as_json if schema.schema_type == "JSON" else avro
-    return decode(value, SerializationContext(record.topic(), MessageField.VALUE))
+    return decode(data, SerializationContext(topic, field))
 
 
 consumer = Consumer(
@@ -35,7 +36,9 @@ for _ in range(int(count)):
     record = consumer.poll(30)
     if record is None or record.error():
         sys.exit(f"no record: {record and record.error()}")
-    key = record.key()
-    line = {"topic": record.topic(), "key": key and key.decode(), "value": decoded(record)}
+    topic = record.topic()
+    key = decoded(topic, MessageField.KEY, record.key())
+    value = decoded(topic, MessageField.VALUE, record.value())
+    line = {"topic": topic, "key": key, "value": value}
     print(json.dumps(line), flush=True)
 consumer.close()

@@ -18,7 +18,6 @@ import {
   settingsOf,
 } from "../../parts/Topics.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
-import { doubled, shapes, withText } from "../shapes.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
 
 const headersOf = ({ headers }: Kept): Record<string, string> =>
@@ -149,25 +148,6 @@ withBroker("the Kafka sink against a real broker", (broker) => {
         expect(failures.get(1)?.message).toContain(words)
         expect(failures.get(1)?.message).toMatch(/compacted \(cleanup\.policy\) .* set "key"/)
         expect(ids(yield* Effect.promise(() => received(3)))).toEqual(["evt_1", "evt_3", "evt_5"])
-      })
-
-      for (const { title, config, value } of shapes) {
-        it.live(`${title}, which is delivered`, function* () {
-          const topic = yield* Effect.promise(() => makeTopic(broker().plain))
-          const sink = yield* openKafka(plain({ topic, ...config }))
-          const received = yield* follow(broker().plain, [topic])
-          expect(yield* sink.send([entry(1)])).toEqual(new Map())
-          const [first] = yield* Effect.promise(() => received(1))
-          expect(JSON.parse(String(first?.value))).toEqual(value)
-        })
-      }
-
-      it.live("a body of its own that the broker finds too large is a dead letter", function* () {
-        const topic = yield* Effect.promise(() => makeTopic(broker().plain, 1, { "max.message.bytes": "2000" }))
-        const sink = yield* openKafka(plain({ topic, ...doubled }))
-        const failures = yield* sink.send([withText(1_500)])
-        expect(failures.get(0)?.reason).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
-        expect(failures.get(0)?.message).toMatch(/an event of 3011 bytes is larger than the broker takes/)
       })
 
       it.live("a tombstone without a key is a dead letter", function* () {

@@ -18,7 +18,7 @@ const records = (count: number): ReadonlyArray<KafkaRecord> =>
   Array.from({ length: count }, () => ({
     topic: "events",
     partition: 3,
-    key: text(80),
+    key: random() < 0.2 ? Buffer.from(`\0${text(80)}`) : text(80),
     value: random() < 0.1 ? null : Buffer.alloc(size(), text(10) || "x"),
     headers: Array.from(
       { length: upTo(6) },

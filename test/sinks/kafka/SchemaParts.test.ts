@@ -209,6 +209,17 @@ withBroker("a Kafka sink with a schema registry", (broker) => {
           )
         })
 
+        it.live("frames keys by a schema of their own", function* () {
+          const topic = yield* Effect.promise(() => makeTopic(broker().plain, 6))
+          const sink = yield* open(topic, { key: { type } })
+          yield* sink.check
+          expect(yield* sink.send([eventOf(1, "client.created"), eventOf(2, "client.created")])).toEqual(new Map())
+          const decoded = yield* Effect.promise(() => consume(broker().plain, registry, 2, [topic]))
+          expect(decoded.map(({ key, value }) => [key, value])).toEqual(
+            [1, 2].map((n) => ["acct_1", bodyOf(n, "client.created")]),
+          )
+        })
+
         it.live("retries events of an unknown subject, and later events of their key with them", function* () {
           const topic = yield* Effect.promise(() => makeTopic(broker().plain))
           const known = yield* open(topic, { subject: "{{topic}}-{{type}}" })

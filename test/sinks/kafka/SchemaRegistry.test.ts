@@ -176,6 +176,46 @@ describe("an Avro value", () => {
   })
 })
 
+describe("a key", () => {
+  const opening = Effect.fnUntraced(function* (key: Record<string, unknown>) {
+    const registry = yield* answering(found)
+    const schema = { type: "json", registry: { url: registry.url }, definition: "{}", key }
+    const config = decode(schema, { tombstone: ["*.deleted"], key: "{{/data/object/id}}" })
+    const ofKeys = config.schema && SchemaRegistry.ofKeys(config.schema)
+    if (ofKeys === undefined) throw new Error("no schema")
+    const keys = yield* SchemaRegistry.make({ schema: ofKeys, topic: config.topic })
+    yield* keys.prepare([one])
+    return { request: registry.requests[0] as Received, encode: encoder(config, () => 0, undefined, keys.frame) }
+  })
+
+  for (const [type, definition, encoded] of [
+    ["json", '{"$schema":"http://json-schema.org/draft-07/schema#","type":"string"}', Buffer.from('"apt_1"')],
+    ["avro", '"string"', Buffer.from("\napt_1")],
+  ] as const) {
+    it.live(`is a text of ${type} with the frame of its own subject, also in a tombstone`, function* () {
+      const { request, encode } = yield* opening({ type })
+      expect([request.url, bodyOf(request).schema]).toEqual(["/subjects/events-key", definition])
+      expect(encode(one)).toMatchObject({ key: "apt_1", framedKey: inFrame(258, encoded) })
+      const tombstone = encode(entry(1, { type: "client.deleted" }))
+      expect(tombstone).toMatchObject({ value: null, framedKey: inFrame(258, encoded) })
+      expect(encode(entry(1, { body: bytes("{}") }))).not.toHaveProperty("framedKey")
+    })
+  }
+
+  it.live("that does not fit a schema of the user's makes a dead letter", function* () {
+    const { encode } = yield* opening({ type: "json", subject: "ids", definition: '{"maxLength":3}' })
+    const { failure } = encode(one)
+    expect(failure?.reason).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
+    expect(failure?.message).toMatch(/schema of subject ids: the value must NOT have more than 3 characters/)
+  })
+
+  test("is not framed without a schema of its own", () => {
+    expect(
+      SchemaRegistry.ofKeys(decode({ type: "json", registry: { url: "http://127.0.0.1:1" } }).schema as never),
+    ).toBeUndefined()
+  })
+})
+
 describe("a record", () => {
   it.live("is signed over its whole value, and a tombstone has no frame", function* () {
     const registry = yield* answering(found)
