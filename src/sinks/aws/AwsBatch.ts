@@ -80,6 +80,7 @@ const ahead = (
 
 interface Sending<Message extends Sized> {
   readonly place: AwsErrors.Place
+  readonly format: string
   /** The largest message, and the largest request, in bytes. */
   readonly largest: number
   readonly encode: (entry: Entry, index: number) => Message
@@ -89,10 +90,11 @@ interface Sending<Message extends Sized> {
 
 export const send = Effect.fnUntraced(function* <Message extends Sized>(
   batch: ReadonlyArray<Entry>,
-  { place, largest, encode, publish }: Sending<Message>,
+  { place, format, largest, encode, publish }: Sending<Message>,
 ) {
   const failures = new Map<number, SinkError>()
-  const unfit = ({ size }: Message) => (size > largest ? AwsErrors.tooLarge(place, size, largest) : undefined)
+  const smaller = MessageKeys.smaller({ format })
+  const unfit = ({ size }: Message) => (size > largest ? AwsErrors.tooLarge(place, size, largest, smaller) : undefined)
   let waiting = renderEach(batch, encode, failures, unfit).map(({ message }) => message)
   let atMost = most
   while (waiting.length > 0) {

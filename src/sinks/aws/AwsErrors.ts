@@ -358,7 +358,8 @@ export const notTheService = (place: Place): SinkError => misconfigured(`${place
 /** The error for an entry that the answer doesn't name: nobody knows whether it was sent. */
 export const unnamed = (place: Place): SinkError => failed(`${placeOf(place)} did not say what became of the event`)
 
-export const tooLarge = (place: Place, bytes: number, most: number): SinkError =>
+/** `smaller` is advice for an event that is too large. */
+export const tooLarge = (place: Place, bytes: number, most: number, smaller: string): SinkError =>
   unacceptable(
-    `${placeOf(place)}: an event of ${bytes} bytes with all that goes along is larger than the ${most} that ${place.service.name} takes: lower the webhook's maxBody, or send it to another sink`,
+    `${placeOf(place)}: an event of ${bytes} bytes with all that goes along is larger than the ${most} that ${place.service.name} takes: ${smaller}, or send it to another sink`,
   )

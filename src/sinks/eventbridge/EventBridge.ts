@@ -226,7 +226,7 @@ const make = Effect.fnUntraced(function* (config: EventBridgeConfig): Effect.fn.
   const send = (batch: ReadonlyArray<Entry>) =>
     batch.length === 0
       ? Effect.succeed(allSent)
-      : Effect.andThen(present, AwsBatch.send(batch, { place, largest, encode, publish }))
+      : Effect.andThen(present, AwsBatch.send(batch, { place, format: config.format, largest, encode, publish }))
 
   const advise = ({ maxBody }: Limits) =>
     Effect.map(look, (isKnown) => [

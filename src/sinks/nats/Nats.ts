@@ -16,7 +16,7 @@ import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as Connections from "../Connections.ts"
-import { possibleValues } from "../MessageKeys.ts"
+import { possibleValues, smaller } from "../MessageKeys.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import {
   type Failures,
@@ -49,7 +49,7 @@ const streamOf = Effect.fnUntraced(function* (connection: Connection, subject: s
   return stream
 })
 
-const smaller = (taker: string, largest: number, needed: number, limit: string): string =>
+const tooLarge = (taker: string, largest: number, needed: number, limit: string): string =>
   `${taker} takes ${largest} bytes at most, headers included, and a delivery may need ${needed}: such an event becomes a dead letter; raise ${limit}, or lower the webhook's maxBody`
 
 interface About {
@@ -72,12 +72,12 @@ const adviceOn = Effect.fnUntraced(function* (
       onSuccess: (stream) =>
         stream?.largest === undefined || stream.largest >= needed
           ? []
-          : [smaller(`the stream ${stream.name}`, stream.largest, needed, "max_msg_size")],
+          : [tooLarge(`the stream ${stream.name}`, stream.largest, needed, "max_msg_size")],
       onFailure: (error) => [fault(error, subject).message],
     })
   const all = yield* Effect.forEach(subjects, onSubject, { concurrency: "unbounded" })
   const { largest } = connection
-  const own = largest < needed ? [smaller(`NATS ${servers}`, largest, needed, "max_payload")] : []
+  const own = largest < needed ? [tooLarge(`NATS ${servers}`, largest, needed, "max_payload")] : []
   return [...new Set([...own, ...all.flat()])]
 })
 
@@ -124,7 +124,7 @@ const make = Effect.fnUntraced(function* (config: NatsConfig): Effect.fn.Return<
   const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
 
   const fault = (error: NatsError, subject = only ?? "", bytes = 0): SinkError =>
-    NatsErrors.sinkErrorOf(error, { servers, subject, isTemplated, bytes })
+    NatsErrors.sinkErrorOf(error, { servers, subject, isTemplated, bytes, smaller: smaller(config) })
   const ofMessage = (error: NatsError, message: Message) => fault(error, message.subject, sizeOf(message))
 
   const send = (batch: ReadonlyArray<Entry>): Effect.Effect<Failures, SinkError> => {

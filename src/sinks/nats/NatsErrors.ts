@@ -52,6 +52,8 @@ interface Place {
   readonly isTemplated: boolean
   /** The size of the message, headers included; 0 if the error isn't about one. */
   readonly bytes: number
+  /** Advice for an event that is too large. */
+  readonly smaller: string
 }
 
 const seconds = 1_000
@@ -87,10 +89,10 @@ const subjectAdvice: Partial<Record<Kind, string>> = {
 }
 
 /** JetStream's codes of messages that no retry helps. */
-const refusedForGood: Readonly<Record<number, string>> = {
-  10054: "is larger than the stream takes: raise its max_msg_size, or lower the webhook's maxBody",
+const refusedForGood = ({ smaller }: Place): Readonly<Record<number, string>> => ({
+  10054: `is larger than the stream takes: raise its max_msg_size, or ${smaller}`,
   10097: 'has more headers than a stream takes: take some out of "headers"',
-}
+})
 
 /** JetStream's codes that need a person. */
 const lasting: Readonly<Record<number, string>> = {
@@ -105,9 +107,10 @@ const usedUp = new Set([10002, 10023, 10028, 10047])
 const printable = (words: string): string => words.replace(/[^\x20-\x7e]/g, " ").slice(0, 200)
 
 /** A stream refuses a message. */
-const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated }: Place): SinkError => {
+const byStream = ({ code, detail }: NatsError, at: string, place: Place): SinkError => {
+  const { bytes, isTemplated } = place
   const reply = `${printable(detail)}, ${code}`
-  const never = refusedForGood[code]
+  const never = refusedForGood(place)[code]
   if (never !== undefined)
     return unacceptable(`${at}: an event of ${bytes} bytes, headers included, ${never} (${reply})`)
   const todo = lasting[code]
@@ -132,7 +135,7 @@ const byStream = ({ code, detail }: NatsError, at: string, { bytes, isTemplated 
 
 export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {
   const { kind, detail } = error
-  const { subject, isTemplated, bytes } = place
+  const { subject, isTemplated, bytes, smaller } = place
   const server = `NATS ${place.servers}`
   // A template may render any text, so a subject that is too long is cut.
   const at =
@@ -140,7 +143,7 @@ export const sinkErrorOf = (error: NatsError, place: Place): SinkError => {
   if (kind === "stream") return byStream(error, at, place)
   if (kind === "tooLarge") {
     return unacceptable(
-      `${at}: an event of ${bytes} bytes, headers included, is larger than the server takes: raise its max_payload, or lower the webhook's maxBody`,
+      `${at}: an event of ${bytes} bytes, headers included, is larger than the server takes: raise its max_payload, or ${smaller}`,
     )
   }
   if (kind === "unreachable") {

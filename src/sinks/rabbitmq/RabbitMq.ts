@@ -17,6 +17,7 @@ import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"
 import * as Connections from "../Connections.ts"
+import { smaller } from "../MessageKeys.ts"
 import { type Placed, renderEach } from "../Rendered.ts"
 import { type Failures, isFinal, passed, type Sink, type SinkError, type SinkType, unacceptable } from "../Sink.ts"
 import { doubts, encoder, longestKey, type Message, RabbitMqConfig, urlOf } from "./RabbitMqConfig.ts"
@@ -40,7 +41,8 @@ const make = Effect.fnUntraced(function* (config: RabbitMqConfig): Effect.fn.Ret
   const timeout = Duration.toMillis(config.requestTimeout)
   const opening = open({ url, password: config.password && Redacted.value(config.password), tls, timeout })
   const isTemplated = Template.hasPlaceholder(routingKey)
-  const place = { server: Address.format(url.address), isTls: url.isTls, vhost: url.vhost, exchange, isTemplated }
+  const server = Address.format(url.address)
+  const place = { server, isTls: url.isTls, vhost: url.vhost, exchange, isTemplated, smaller: smaller(config) }
   const clock = yield* Clock.Clock
   const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
   const use = yield* Connections.pooled(opening, "10 minutes")

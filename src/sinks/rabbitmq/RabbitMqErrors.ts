@@ -59,6 +59,8 @@ interface Place {
   readonly isTemplated: boolean
   /** The size of the body; 0 if the error isn't about one. */
   readonly bytes: number
+  /** Advice for an event that is too large. */
+  readonly smaller: string
 }
 
 /** Whether one message may be the reason for the closed channel. If so, the others can be accepted when sent alone. */
@@ -103,7 +105,7 @@ const saidBy = ({ code, detail }: AmqpError): string => (detail === "" ? code : 
 
 /** Decides whether a refusal concerns the event alone or the exchange. */
 const refusal = (error: AmqpError, at: string, place: Place): SinkError => {
-  const { exchange, routingKey, isTemplated, bytes } = place
+  const { exchange, routingKey, isTemplated, bytes, smaller } = place
   const where = exchange === "" ? at : `${at}, exchange ${exchange}`
   const key = routingKey === undefined ? "" : ` "${shortened(routingKey)}"`
   if (error.code === accessRefused) {
@@ -128,7 +130,7 @@ const refusal = (error: AmqpError, at: string, place: Place): SinkError => {
   const [, limit] = /message size \d+ .*?larger than .*?(\d+)/.exec(error.detail) ?? []
   if (limit === undefined) return rejected(`${where} refuses the event (${saidBy(error)})`)
   return unacceptable(
-    `${where}: an event of ${bytes} bytes is larger than the ${limit} that the broker takes: raise max_message_size, or lower the webhook's maxBody`,
+    `${where}: an event of ${bytes} bytes is larger than the ${limit} that the broker takes: raise max_message_size, or ${smaller}`,
   )
 }
 

@@ -95,7 +95,8 @@ const make = Effect.fnUntraced(function* (config: SnsConfig): Effect.fn.Return<S
 
   return {
     batch: AwsBatch.limits(largest, config.batch),
-    send: (batch: ReadonlyArray<Entry>) => AwsBatch.send(batch, { place, largest, encode, publish }),
+    send: (batch: ReadonlyArray<Entry>) =>
+      AwsBatch.send(batch, { place, format: config.format, largest, encode, publish }),
     check,
     advise: ({ maxBody }: Limits) => Effect.succeed(AwsBatch.sizeAdvice("SNS", largest, maxBody)),
   }

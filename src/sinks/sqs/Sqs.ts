@@ -137,7 +137,8 @@ const make = Effect.fnUntraced(function* (config: SqsConfig): Effect.fn.Return<S
   const encode = encoder(config, () => clock.currentTimeMillisUnsafe())
   return {
     batch: AwsBatch.limits(largest, config.batch),
-    send: (batch: ReadonlyArray<Entry>) => AwsBatch.send(batch, { place, largest, encode, publish }),
+    send: (batch: ReadonlyArray<Entry>) =>
+      AwsBatch.send(batch, { place, format: config.format, largest, encode, publish }),
     check: Effect.asVoid(largestHere),
     advise: ({ maxBody }: Limits) =>
       Effect.map(largestHere, (size) => AwsBatch.sizeAdvice(`the queue ${queueUrl}`, size, maxBody)),

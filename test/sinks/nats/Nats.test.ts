@@ -11,7 +11,7 @@ import { makeProxy } from "../../parts/Proxy.ts"
 import { type Stored, streamName } from "../../parts/Streams.ts"
 import { preview } from "../preview.ts"
 import { bytes, entry, envelope, reasonOf } from "../samples.ts"
-import { doubled, nothing, shapes, withText } from "../shapes.ts"
+import { shapes } from "../shapes.ts"
 import { openNats, reasons, streamOn, withNats } from "./natsSink.ts"
 
 const ids = (all: ReadonlyArray<Stored>) => all.map(({ headers }) => headers["x-relay-event-id"])
@@ -104,23 +104,6 @@ withNats("the NATS sink against a real server", (plain) => {
         expect(one?.headers).toHaveProperty("x-relay-signature")
       })
     }
-
-    it.live("is the JSON text null if the expression has no result", function* () {
-      const { name, received } = yield* stream()
-      const sink = yield* open(() => ({ subject: `${name}.events`, ...nothing }))
-      expect((yield* sink.send([entry(1)])).size).toBe(0)
-      const [one] = yield* Effect.promise(() => received(1))
-      expect(Buffer.from(one?.body ?? "").toString()).toBe("null")
-    })
-
-    it.live("that an expression makes too large is a dead letter; the others are delivered", function* () {
-      const { name, received } = yield* stream({ max_msg_size: 20_000 })
-      const sink = yield* open(() => ({ subject: `${name}.events`, ...doubled }))
-      const failures = yield* sink.send([withText(15_000), withText(10)])
-      expect(reasons(failures)).toEqual({ 0: "DeliveryRejected" })
-      expect(failures.get(0)?.message).toMatch(/event of 30\d+ bytes/)
-      expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-    })
 
     it.live("without a legal subject is rejected by itself", function* () {
       const { name, received } = yield* stream()

@@ -8,7 +8,7 @@ import { makeProxy } from "../../parts/Proxy.ts"
 import { largest, rights, users } from "../../parts/RabbitMq.ts"
 import { follow, makeExchange, makeQueue } from "../../parts/RabbitQueues.ts"
 import { entry as sample } from "../samples.ts"
-import { doubled, nothing, shapes, withText } from "../shapes.ts"
+import { shapes } from "../shapes.ts"
 import { openRabbitMq, withRabbit } from "./rabbitMqSink.ts"
 
 withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
@@ -189,17 +189,6 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       expect(one?.properties.headers).toHaveProperty("x-relay-signature")
     })
   }
-
-  it.live("a body that is null is delivered, and one that is too large is a dead letter", function* () {
-    const { queue, sink: none } = yield* opened(() => nothing)
-    const received = yield* follow(url(), queue)
-    expect(reasons(yield* none.send([sample(1)]))).toEqual([])
-    expect((yield* received(1)).map(({ content }) => content.toString())).toEqual(["null"])
-    const { sink } = yield* opened(() => doubled)
-    const failures = yield* sink.send([withText(largest / 2)])
-    expect(reasons(failures)).toEqual([[0, "DeliveryRejected"]])
-    expect(failures.get(0)?.message).toMatch(/is larger than the \d+ that the broker takes/)
-  })
 
   it.live("with order by key nothing overtakes an event that a full queue refused; other keys continue", function* () {
     const full = { "x-max-length": 1, "x-overflow": "reject-publish", key: "full" }
