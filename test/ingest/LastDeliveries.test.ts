@@ -28,4 +28,16 @@ describe("the last delivery of a webhook", () => {
       expect(started.of("scheduling")).toBe(minute)
     }).pipe(Effect.provide(MemoryJournal.layer)),
   )
+
+  it.effect("is found by secret, also behind pages of newer deliveries with another secret", () =>
+    Effect.gen(function* () {
+      const memory = yield* whole
+      yield* memory.append(event("first", { secret: "old", receivedAt: minute }), [])
+      for (let n = 1; n <= 120; n++)
+        yield* memory.append(event(`evt_${n}`, { secret: "main", receivedAt: minute + n }), [])
+      const started = yield* startIngest(Layer.succeedContext(servicesOf(memory)))
+      yield* started.ready
+      expect(started.signed("scheduling")).toEqual({ main: minute + 120, old: minute })
+    }).pipe(Effect.provide(MemoryJournal.layer)),
+  )
 })
