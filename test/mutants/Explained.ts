@@ -74,6 +74,38 @@ export const explained: ReadonlyArray<Explained> = [
     becomes: ">=",
     why: "A lane with waiting events looks at its deadlines at every tick, instead of at the next one. That costs CPU, and changes no delivery.",
   },
+  {
+    file: "src/ingest/RecentRefusals.ts",
+    code: "since: (seen) => (seen >= total ? [] : latest.slice(Math.max(0, latest.length - (total - seen)))),",
+    column: 28,
+    was: ">=",
+    becomes: ">",
+    why: "With nothing new, the slice of the newest refusals is empty, too.",
+  },
+  {
+    file: "src/journal/sqlite/commit/Duplicates.ts",
+    code: "this.#maxCapacity = Math.max(1024, Math.ceil(options.count))",
+    column: 34,
+    was: "1024",
+    becomes: "(1024 + 1)",
+    why: "The least number of duplicates that are remembered is no promise. One more is remembered.",
+  },
+  {
+    file: "src/delivery/lane/Lane.ts",
+    code: "return this.inFlight.size + this.#waiting > 0",
+    column: 47,
+    was: ">",
+    becomes: ">=",
+    why: "A lane that has nothing to watch looks at its deadlines every few seconds. That costs CPU, and changes no delivery.",
+  },
+  {
+    file: "src/journal/sqlite/file/FreeSpace.ts",
+    code: "this.#unsynced = 0",
+    column: 5,
+    was: "this.#unsynced = 0",
+    becomes: ";",
+    why: "After the first sync, each write is synced. That costs time, and overwrites the same bytes.",
+  },
 ]
 
 export const explanationOf = (result: Omit<Explained, "why">): string | undefined =>
