@@ -4,6 +4,7 @@
  * draw their inputs at random, are played by their choices too: an input's bytes
  * are then what they draw.
  */
+import { isUtf8 } from "node:buffer"
 import { createHmac } from "node:crypto"
 import { connect } from "node:net"
 import { search as byLibrary } from "@jmespath-community/jmespath"
@@ -13,11 +14,14 @@ import { jsonSchema } from "../../src/config/schema/JsonSchema.ts"
 import * as Envelope from "../../src/event/Envelope.ts"
 import type { Event } from "../../src/event/Event.ts"
 import * as Numbers from "../../src/event/Numbers.ts"
+import { get, parsePointer } from "../../src/event/Pointer.ts"
 import { hmacSha256, verify } from "../../src/event/Signature.ts"
 import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import * as Rendering from "../../src/formats/Rendering.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import { journalTypes } from "../../src/journal/Journals.ts"
+import * as Record from "../../src/journal/stream/Record.ts"
+import { SearchIds } from "../../src/journal/stream/SearchIds.ts"
 import * as Foreign from "../../src/routing/Foreign.ts"
 import * as Runtime from "../../src/runtime/Runtime.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
@@ -220,6 +224,20 @@ const numbersOf = (json: string): ReadonlyArray<string> =>
 const hidden = (value: unknown): ReadonlyArray<string> =>
   textsIn(value).filter((text) => !/^[a-z]{2,8}_[A-Za-z0-9]+$|^\d{4}-\d\d-\d\dT|^[a-z_]+$/i.test(text))
 
+const pointers = ["/data/object/id", "/data/object/list/1", "/data/object/a~1b", "/id", "/data/type"]
+const searchIds = new SearchIds(pointers)
+
+/** The scan of a body finds the texts at the pointers, and no others. The index has exactly those that a search finds. */
+const idsFound = (bytes: Buffer, value: unknown): void => {
+  const ids = pointers.map((pointer) => get(parsePointer(pointer) ?? [], value)).filter((id) => typeof id === "string")
+  for (const id of [...ids, "an id of no body"]) {
+    const isFound = searchIds.has(bytes, id)
+    if (isUtf8(bytes) && isFound !== ids.includes(id)) throw new Broken("a search finds another id", id)
+    if (isFound !== searchIds.hashes(bytes).includes(Record.hashOf(id)))
+      throw new Broken("a search and the index differ", id)
+  }
+}
+
 const body: Play = (input) => {
   const bytes = Buffer.from(input)
   const { side } = { side: judged(checkBody(bytes)) }
@@ -227,9 +245,11 @@ const body: Play = (input) => {
   const value = parsed(text)
   if (value === undefined) return side
   const exact = JSON.stringify(Numbers.parse(text))
-  if (!Bun.deepEquals(JSON.parse(exact), value)) throw new Broken("exact numbers change the value", exact)
+  if (JSON.stringify(JSON.parse(exact)) !== JSON.stringify(value))
+    throw new Broken("exact numbers change the value", exact)
   const [written, read] = [numbersOf(exact), numbersOf(text)]
   if (written.length === read.length && !Bun.deepEquals(written, read)) throw new Broken("a number is changed", exact)
+  idsFound(bytes, value)
   const decoded = Envelope.decode(bytes)
   if (Result.isFailure(decoded)) return side
   const { object } = decoded.success.data
@@ -248,6 +268,7 @@ const bodySeeds = (): ReadonlyArray<string> => [
   envelope("evt_3", {
     object: { list: [1, 2.5, { at: "2026-11-21T08:00:00Z", note: "call Ann" }], deep: { a: { b: [] } } },
   }),
+  '{"id":"\\u0065vt_4","data":{"type":"a","object":{"id":"apt_1","list":[1,"two",[]],"a/b":"\\\\\\"x","lis\\u0074":[]}}}',
   '{"id":"e","account_id":"a","version":"1","created_at":"x","data":{"type":"t","object":{"n":12345678901234567890,"m":1e400,"z":0.10}}}',
 ]
 
@@ -305,7 +326,12 @@ const expression: Play = (input) => {
   }
   const [made] = results
   if (made === undefined || Result.isFailure(made))
-    return wrong === undefined ? "fails" : wrong.message.replace(/".*"|\d+/g, "")
+    return wrong === undefined
+      ? "fails"
+      : wrong.message
+          .split(" ", 4)
+          .join(" ")
+          .replace(/".*|[\d,]+/g, "")
   if (wrong !== undefined) throw new Broken("a wrong expression has a result", text)
   const result = JSON.parse(String(made.success))
   if (JSON.stringify(root ?? null) !== JSON.stringify(exact) || ownWay.test(text) || /__proto__|constructor/.test(text))
@@ -357,8 +383,8 @@ const listening = async () => {
   return { port: address.port, kept }
 }
 
-/** Milliseconds to wait for another answer. A relay waits for the rest of a request much longer. */
-const patience = 25
+/** Milliseconds to wait for another answer before this side ends the connection, and then for the other side's end. */
+const patience = { answer: 40, end: 1_000 }
 const behind = Buffer.from("GET /behind HTTP/1.1\r\nHost: relay.example\r\nConnection: close\r\n\r\n")
 
 /** The answer to that request, or to bytes that are not a request. */
@@ -374,12 +400,16 @@ const exchanged = (port: number, bytes: Uint8Array): Promise<string> =>
       socket.destroy()
       resolve(text)
     }
-    let timer = setTimeout(end, 40 * patience)
+    const leave = () => {
+      socket.end()
+      timer = setTimeout(end, patience.end)
+    }
+    let timer = setTimeout(leave, patience.answer)
     socket.on("data", (chunk) => {
       text += chunk.toString("latin1")
-      if (isOver.test(text)) return end()
       clearTimeout(timer)
-      timer = setTimeout(end, patience)
+      if (isOver.test(text)) return end()
+      timer = setTimeout(leave, patience.answer)
     })
     socket.on("error", end).on("close", end)
   })

@@ -163,9 +163,13 @@ export class SearchIds {
   /** Reports whether a body has the id at one of the pointers. */
   has(body: Uint8Array, id: string): boolean {
     const bytes = view(body)
+    const wanted = Buffer.from(id)
     let isThere = false
     visitValue(this.#root, bytes, 0, bytes.length, (from, to) => {
-      isThere ||= unescaped(bytes.toString("utf8", from, to)) === id
+      // Bytes are compared, as `hashes` does: a text of bytes that are not UTF-8 would be another one.
+      isThere ||= isEscaped(bytes, from, to)
+        ? unescaped(bytes.toString("utf8", from, to)) === id
+        : isText(wanted, bytes, from, to)
     })
     return isThere
   }
