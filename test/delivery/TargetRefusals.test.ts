@@ -209,6 +209,14 @@ describe("refusals", () => {
     expect(rules([why("a"), why("a"), why("a")], refusals, 62_001)).toEqual(["Event", "Event", "Target"])
   })
 
+  test("are counted from the first again after an operator has resumed the lane", () => {
+    const refusals = new TargetRefusals()
+    rules([why("a"), why("a"), why("a")], refusals)
+    refusals.reset()
+    expect(refusals.isSuspended).toBe(false)
+    expect(rules([why("a"), why("a"), why("a")], refusals)).toEqual(["Event", "Event", "Target"])
+  })
+
   test("beside a delivery in the same attempt are the event's", () => {
     const refusals = new TargetRefusals()
     const all = [1, 2, 3, 4].map((sequence) => refusals.refused(of(sequence), why("a"), true, 0)._tag)
