@@ -96,6 +96,10 @@ export const operations: Readonly<Record<string, Operation>> = {
   "lanes.drop": operation("lanes drop", { on: named, note: events }),
   "alerts.acknowledge": operation("alerts ack", { on: alerted }),
   "alerts.resolve": operation("alerts resolve", { on: alerted }),
+  "alerts.mute": operation("alerts mute", {
+    on: alerted,
+    note: ({ until }: { until: EpochMillis }) => `until ${instant(until)}`,
+  }),
   "deadLetters.replay": operation("dlq replay", { on: selected, note: letters }),
   "deadLetters.drop": operation("dlq drop", { on: selected, note: letters }),
   "events.erase": operation(erasure.what, erasure),

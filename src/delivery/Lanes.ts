@@ -80,11 +80,15 @@ class UnservedLanes {
 const endPausesEvery = Duration.seconds(1)
 
 /** The fields of an alert's state that only its lane uses. */
-const ofLane = ["recent", "group", "shown", "shownAt", "reference", "previous"] as const
+const ofLane = ["recent", "group", "shown", "shownAt", "reference", "previous", "muted"] as const
 
 /** An alert of a sink. Times are epoch milliseconds. */
-export interface AlertReport extends Omit<AlertState, (typeof ofLane)[number]> {
+export interface AlertReport extends Omit<AlertState, (typeof ofLane)[number] | "sent"> {
   readonly sink: string
+  /** Its newest messages, oldest first. */
+  readonly sent: NonNullable<AlertState["sent"]>
+  /** When its mute ends, if it is muted. */
+  readonly mutedUntil?: EpochMillis
   /** The account of its newest failure. It is empty if that is erased or no longer kept. */
   readonly account: string
   /** When the next reminder is due, if one is. */
@@ -92,7 +96,7 @@ export interface AlertReport extends Omit<AlertState, (typeof ofLane)[number]> {
 }
 
 /** The order of alerts in a list. */
-const statusOrder: ReadonlyArray<AlertState["status"]> = ["firing", "acknowledged", "pending", "resolved"]
+const statusOrder: ReadonlyArray<AlertState["status"]> = ["firing", "acknowledged", "muted", "pending", "resolved"]
 
 /** The number of alerts whose account is looked up, because each takes a search. */
 const maxAccounts = 200
@@ -115,7 +119,8 @@ const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], s
       const [found] = index < maxAccounts ? (yield* archive.events({ sequence: state.newest, limit: 1 })).events : []
       const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
       return {
-        ...{ sink, ...Struct.omit(state, ofLane) },
+        ...{ sink, ...Struct.omit(state, ofLane), sent: state.sent ?? [] },
+        ...(state.muted !== undefined && { mutedUntil: state.muted.until }),
         account: found === undefined || found.event.erased !== undefined ? "" : found.event.accountId,
         ...(repeat !== undefined && { remindsAt: state.sentAt + Duration.toMillis(repeat) }),
       } satisfies AlertReport
@@ -124,9 +129,9 @@ const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], s
 })
 
 /** Asks something of an alert. Returns false if none of the lanes has it. */
-const askOf = (lanes: ReadonlyArray<Lane>, alert: number, request: Request): Effect.Effect<boolean, JournalError> =>
+const askOf = (lanes: ReadonlyArray<Lane>, ...request: Parameters<Lane["ask"]>): Effect.Effect<boolean, JournalError> =>
   Effect.map(
-    Effect.forEach(lanes, (lane) => lane.ask(alert, request)),
+    Effect.forEach(lanes, (lane) => lane.ask(...request)),
     (answers) => answers.includes(true),
   )
 
@@ -161,8 +166,8 @@ export class Lanes extends Context.Service<
     resume(name: string): Effect.Effect<boolean, JournalError>
     /** The alerts of all streams, as they are stored. */
     readonly alerts: Effect.Effect<ReadonlyArray<AlertReport>, JournalError>
-    /** Asks something of an alert of a sink. Returns false if this relay runs no lane with it. */
-    ask(sink: string, alert: number, request: Request): Effect.Effect<boolean, JournalError>
+    /** Asks something of an alert of a sink; `until` ends a mute. Returns false if this relay runs no lane with it. */
+    ask(sink: string, alert: number, request: Request, until?: EpochMillis): Effect.Effect<boolean, JournalError>
     /** Moves the backlog and the dead letters of an orphaned lane to another. Returns the number of events. */
     move(from: string, to: string): Effect.Effect<number, JournalError | LaneInUse>
     /** Abandons the backlog of an orphaned lane and deletes the lane. Returns the number of events. */
@@ -271,7 +276,7 @@ const make = Effect.fnUntraced(function* ({ specs, grace, quarantine: limits }: 
     mute: (name, until, ending) => oneChange.withPermit(mute(name, until, ending)),
     resume: (name) => oneChange.withPermit(resume(name)),
     alerts: Effect.suspend(() => reportAlerts(archive, current)),
-    ask: (sink, alert, request) => askOf(streams.of(sink), alert, request),
+    ask: (sink, ...request) => askOf(streams.of(sink), ...request),
     move: (from, to) => oneChange.withPermit(orphans.move(from, to)),
     drop: (name) => oneChange.withPermit(orphans.drop(name)),
     whileStopped: (names, work) =>

@@ -7,6 +7,7 @@
  */
 import { Clock, Context, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
+import type { Entry } from "../event/Entry.ts"
 import type { Event } from "../event/Event.ts"
 import { failureEndedBy, type RelayEventType, relayEventTypes } from "../event/EventType.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
@@ -62,6 +63,80 @@ const eventOf = (type: RelayEventType, facts: Facts, now: number, once?: Once): 
 const factsOf = (body: Uint8Array): Facts =>
   Option.getOrElse(Schema.decodeOption(Envelope)(new TextDecoder().decode(body)), () => ({ data: { object: {} } })).data
     .object
+
+// The own entries of alerts, which a lane appends for itself.
+
+/**
+ * The subject of an own entry: a newer count, a reminder, the end after a time without failures or of a mute, or an
+ * operator's request.
+ */
+const ownKinds = ["update", "reminder", "expiry", "unmuting", "acknowledgement", "resolution", "mute"] as const
+
+/** What an own entry of an alert says. `alert` and `message` identify the alert and its message. */
+export interface AlertEntry {
+  readonly is: (typeof ownKinds)[number]
+  readonly alert: number
+  readonly message: number
+  /** The end of a mute. */
+  readonly until?: EpochMillis
+}
+
+/** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
+export const ownType = "relay.alert"
+
+const ownId =
+  /^evt_relay_alert_(.+)_(\d+)_(update|reminder|expiry|unmuting|acknowledgement|resolution|mute)_(\d+)_(\d+)(?:_(\d+))?$/
+
+/** Returns the alert of an own entry, the entry's kind, and the sequence of the failure to show. */
+export const ownOf = ({ type, id }: Event): (AlertEntry & { readonly failure: number }) | undefined => {
+  const [, , alert, kind, message, failure, until] = (type === ownType && ownId.exec(id)) || []
+  const is = ownKinds.find((one) => one === kind)
+  return (
+    is && {
+      ...{ is, alert: Number(alert), message: Number(message), failure: Number(failure) },
+      ...(until !== undefined && { until: Number(until) }),
+    }
+  )
+}
+
+/** The facts of an alert that its own entries have. */
+interface Told {
+  readonly id: number
+  readonly type: string
+  readonly messages: number
+  readonly sentAt: EpochMillis
+  readonly newest: number
+}
+
+/**
+ * Makes the own entry of an alert. A second one for the same message is a duplicate, unless a failure came between.
+ * `until` is the end of a mute.
+ */
+export const ownEvent = (
+  lane: string,
+  { id, type, messages, sentAt, newest }: Told,
+  what: AlertEntry["is"],
+  now: EpochMillis,
+  until?: EpochMillis,
+): Event => {
+  const end = what === "mute" || what === "unmuting" ? `_${until}` : ""
+  const ownId = `evt_relay_alert_${lane}_${id}_${what}_${messages}_${newest}${end}`
+  const created_at = `${new Date(sentAt).toISOString().slice(0, 19)}Z`
+  const envelope = { id: ownId, account_id: "", version: "1", created_at, data: { type, object: {} } }
+  return {
+    ...{ id: ownId, type: ownType, accountId: "" },
+    ...{ webhook: ownWebhook, webhookId: "", signature: "", secret: "", receivedAt: now },
+    body: new TextEncoder().encode(JSON.stringify(envelope)),
+  }
+}
+
+/** Returns an own entry with the content of a failure, so a template finds the same fields. */
+export const showing = (own: Entry, { type, accountId, webhook, body, foreign }: Event): Entry => ({
+  ...own,
+  event: { ...own.event, type, accountId, webhook, body, ...(foreign !== undefined && { foreign }) },
+})
+
+// The failures without a recovery.
 
 /** The time limit of the journal search, and the maximum number of events. */
 const searchTime: Millis = 3_000

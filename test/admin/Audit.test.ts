@@ -87,6 +87,10 @@ const requests: Readonly<
       note: expect.stringContaining("started as"),
     },
   },
+  "alerts.mute": {
+    path: "/alerts/chat/7/mute?for=3600000",
+    record: { what: "alerts mute", on: "chat 7", note: expect.stringMatching(/^until \d{4}-/) },
+  },
   "replays.cancel": {
     path: "/replays/none/cancel",
     record: { what: "replay cancel", on: "none", result: "refused", note: expect.stringContaining("no replay none") },
@@ -95,7 +99,7 @@ const requests: Readonly<
 
 const opened = Effect.fnUntraced(function* (setup: Setup = {}) {
   const times = { first: 1_000, last: 1_000, sentAt: 1_000 }
-  const facts = { status: "firing", type: "", account: "", count: 1, newest: 7, messages: 1 } as const
+  const facts = { status: "firing", type: "", account: "", count: 1, newest: 7, messages: 1, sent: [] } as const
   const alerts = [{ sink: "chat", id: 7, ...facts, ...times }]
   const admin = yield* start({ admin: { tokens }, alerts, ...setup })
   const send = (path: string, payload: unknown, headers: Record<string, string> = bearer("ada")) =>

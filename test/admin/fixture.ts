@@ -101,9 +101,9 @@ export const start = Effect.fnUntraced(function* (setup: Setup = {}) {
         Effect.as(tell(`pause ${name}${until === undefined ? "" : ` until ${until}`}`), exists(name)),
       mute: (name, until, ending) => Effect.as(tell(`mute ${name} until ${until} then ${ending}`), exists(name)),
       alerts: Effect.succeed(setup.alerts ?? []),
-      ask: (sink, id, request) =>
+      ask: (sink, id, request, until) =>
         Effect.as(
-          tell(`${request} ${sink} ${id}`),
+          tell(`${request} ${sink} ${id}${until === undefined ? "" : ` until ${until}`}`),
           setup.alerts?.some((one) => one.sink === sink && one.id === id) === true,
         ),
       resume: (name) => Effect.as(tell(`resume ${name}`), exists(name)),

@@ -175,6 +175,80 @@ describe("a sink with `alert`", () => {
     }).pipe(Effect.provide(relay([alerting(chat.sink, { repeat: Duration.minutes(10) })])))
   })
 
+  it.effect("sends nothing about a muted alert, also after a restart, and one message at the end if it changed", () => {
+    const chat = messages()
+    const one = alerting(chat.sink, { repeat: Duration.minutes(10) })
+    const run = <A, E, R>(body: Effect.Effect<A, E, R>) =>
+      Effect.scoped(Effect.flatMap(Layer.build(lanesOf([one])), (lanes) => Effect.provide(body, lanes)))
+    return Effect.gen(function* () {
+      yield* run(
+        Effect.gen(function* () {
+          const { ask } = yield* Lanes
+          for (const account of ["acct_1", "acct_2", "acct_3"]) yield* fails(1, account)
+          yield* pass("1 second")
+          const until = (yield* Clock.currentTimeMillis) + 3_600_000
+          for (const id of [1, 2, 3]) expect(yield* ask("chat", id, "mute", until)).toBe(true)
+          yield* pass("20 minutes")
+        }),
+      )
+      expect(chat.sent).toEqual(["1: trigger of 1", "2: trigger of 1", "3: trigger of 1"])
+      yield* run(
+        Effect.gen(function* () {
+          const lanes = yield* Lanes
+          yield* fails(2)
+          yield* recovers("acct_2")
+          yield* pass("39 minutes")
+          expect(chat.sent).toHaveLength(3)
+          expect(yield* lanes.alerts).toMatchObject([
+            { id: 1, status: "muted", count: 3, mutedUntil: 3_601_000 },
+            { id: 2, status: "muted", count: 1 },
+            { id: 3, status: "muted", count: 1 },
+          ])
+          yield* pass("62 seconds")
+        }),
+      )
+      // The third alert has not changed. Its reminder is due, because it still lasts.
+      const [first, second, third, ...rest] = chat.sent.slice(3).toSorted()
+      expect(first).toMatch(/reminder of 3$/)
+      expect([second, third, ...rest].join()).toMatch(/^\d+: resolve of 1,\d+: reminder of 1$/)
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
+  it.effect("mutes its alerts while it is paused with a digest at the end", () => {
+    const chat = messages()
+    return Effect.gen(function* () {
+      const lanes = yield* Lanes
+      yield* fails(1)
+      yield* fails(1, "acct_2")
+      yield* pass("1 second")
+      yield* lanes.mute("chat", (yield* Clock.currentTimeMillis) + 3_600_000, "digest")
+      yield* recovers("acct_2")
+      for (const account of ["acct_1", "acct_3", "acct_4"]) {
+        yield* fails(2, account)
+        yield* pass("1 second")
+      }
+      yield* recovers("acct_4")
+      yield* pass("59 minutes")
+      expect(chat.sent).toHaveLength(2)
+      yield* pass("1 minute")
+      const said = chat.sent.slice(2).map((message) => message.replace(/^\d+: /, ""))
+      expect(said.toSorted()).toEqual(["reminder of 3", "resolve of 1", "trigger of 2"])
+      expect(yield* ends(3, 4, 5, 6, 7)).toEqual([
+        "counted in 2",
+        "counted in 1",
+        "counted in 1",
+        "counted in 6",
+        "counted in 6",
+      ])
+      expect(yield* lanes.alerts).toMatchObject([
+        { id: 6, status: "firing" },
+        { id: 1, status: "firing" },
+        { id: 8, status: "resolved" },
+        { id: 2, status: "resolved" },
+      ])
+    }).pipe(Effect.provide(relay([alerting(chat.sink)])))
+  })
+
   it.effect("counts the failures that a firing alert of their account silences, also after a restart", () => {
     const chat = messages()
     const inhibitedBy = { match: [failure], by: ["account_id"] }

@@ -170,7 +170,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await page.getByText(/^PagerDuty incident: dedup key block.created\/acct_9\/blk_1$/).waitFor()
   })
 
-  test("shows an alert with its events, and acknowledges and resolves it, on a phone, too", async () => {
+  test("shows an alert with its events, and acknowledges, mutes and resolves it, on a phone, too", async () => {
     const tab = page.getByRole("link", { name: "Alerts", exact: true })
     const row = (text: string) => page.locator("tbody tr", { hasText: new RegExp(text) })
     site.writeConfig(site.config())
@@ -214,6 +214,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     const dialog = page.getByRole("dialog")
     for (const [action, command, state] of [
       ["Acknowledge", "ack", "acknowledged"],
+      ["Mute", "mute", "muted until .*Z?"],
       ["Resolve", "resolve", "resolved"],
     ] as const) {
       await page.getByRole("button", { name: `${action} alert ${id} of pager` }).click()

@@ -65,7 +65,7 @@ export const AlertReport = Schema.Struct({
   sink: Schema.String,
   /** The sequence of its first failure. Events that it counts have it as `alert`. */
   id: Schema.Int,
-  status: Schema.Literals(["pending", "firing", "acknowledged", "resolved"]),
+  status: Schema.Literals(["pending", "firing", "acknowledged", "muted", "resolved"]),
   /** The type and the account of its newest failure. The account is empty if that is erased or no longer kept. */
   type: Schema.String,
   account: Schema.String,
@@ -82,6 +82,16 @@ export const AlertReport = Schema.Struct({
   sentAt: EpochMillis,
   /** When the next reminder is due. */
   remindsAt: optional(EpochMillis),
+  /** When its mute ends. */
+  mutedUntil: optional(EpochMillis),
+  /** Its newest messages, oldest first: the sequence of the event, what it says, and when it was decided. */
+  sent: Schema.Array(
+    Schema.Struct({
+      sequence: Schema.Int,
+      action: Schema.Literals(["trigger", "update", "reminder", "resolve"]),
+      at: EpochMillis,
+    }),
+  ),
 })
 export type AlertReport = typeof AlertReport.Type
 
@@ -97,6 +107,13 @@ class AlertGroup extends HttpApiGroup.make("alerts").add(
   }),
   HttpApiEndpoint.post("resolve", "/alerts/:sink/:id/resolve", {
     params: alertParams,
+    error: [NotFound, Unavailable],
+  }),
+  /** Sends nothing for `for` milliseconds; its failures count. Another mute replaces the end. */
+  HttpApiEndpoint.post("mute", "/alerts/:sink/:id/mute", {
+    params: alertParams,
+    query: { for: Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1_000, maximum: longestPause })) },
+    success: Schema.Struct({ until: EpochMillis }),
     error: [NotFound, Unavailable],
   }),
 ) {}

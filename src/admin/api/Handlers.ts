@@ -6,7 +6,7 @@ import { Lanes } from "../../delivery/Lanes.ts"
 import { ownWebhook } from "../../delivery/RelayEvents.ts"
 import { quarantine } from "../../event/Event.ts"
 import { isKnown, isRelayEvent } from "../../event/EventType.ts"
-import { describeHours, type Millis } from "../../event/Quantities.ts"
+import { describeHours, type EpochMillis, type Millis } from "../../event/Quantities.ts"
 import { Ingest } from "../../ingest/Ingest.ts"
 import { Archive, type UndeliveredEvent } from "../../journal/Archive.ts"
 import { collect } from "../../journal/EventPages.ts"
@@ -150,6 +150,10 @@ const relayHandlers = HttpApiBuilder.group(
 
 const quarantineStays = `${quarantine} can't be paused: it sends nothing, and what waited for it would not be listed as quarantined`
 
+/** Returns the time after this many milliseconds. */
+const after = (length: Millis): Effect.Effect<EpochMillis> =>
+  Effect.map(Clock.currentTimeMillis, (now) => Math.round(now + length))
+
 const needsEnd = "`ending` takes effect when the pause ends, so it needs `for`"
 
 const alertTypes = Object.keys(sinkTypes).filter(sendsAlerts)
@@ -186,7 +190,7 @@ const laneHandlers = HttpApiBuilder.group(
       history: ({ params: { name } }) => Effect.as(requireLane(name), history.lane(name)),
       pause: Effect.fnUntraced(function* ({ params: { name }, query: { for: length, ending = "deliver" } }) {
         if (name === quarantine) return yield* new Refused({ message: quarantineStays })
-        const until = length === undefined ? undefined : Math.round((yield* Clock.currentTimeMillis) + length)
+        const until = length === undefined ? undefined : yield* after(length)
         if (ending === "deliver") {
           yield* switched(name, lanes.pause(name, until))
           return until === undefined ? {} : { until }
@@ -218,13 +222,18 @@ const alertHandlers = HttpApiBuilder.group(
   "alerts",
   Effect.fn(function* (handlers) {
     const lanes = yield* Lanes
-    const asked = Effect.fnUntraced(function* (sink: string, id: number, request: Parameters<typeof lanes.ask>[2]) {
-      if (!(yield* Effect.mapError(lanes.ask(sink, id, request), unavailable))) return yield* noAlert(sink, id)
+    const asked = Effect.fnUntraced(function* (...[sink, id, ...request]: Parameters<typeof lanes.ask>) {
+      if (!(yield* Effect.mapError(lanes.ask(sink, id, ...request), unavailable))) return yield* noAlert(sink, id)
     })
     return handlers.handleAll({
       list: () => Effect.mapError(lanes.alerts, unavailable),
       acknowledge: ({ params: { sink, id } }) => asked(sink, id, "acknowledgement"),
       resolve: ({ params: { sink, id } }) => asked(sink, id, "resolution"),
+      mute: Effect.fnUntraced(function* ({ params: { sink, id }, query }) {
+        const until = yield* after(query.for)
+        yield* asked(sink, id, "mute", until)
+        return { until }
+      }),
     })
   }),
 )

@@ -1,15 +1,20 @@
-/** `relay alerts …`: the alerts of sinks with `alert`, and commands to acknowledge and resolve them. */
+/** `relay alerts …`: the alerts of sinks with `alert`, and commands to acknowledge, mute and resolve them. */
 import { Effect } from "effect"
-import { Argument, Command } from "effect/cli"
+import { Argument, Command, Flag } from "effect/cli"
 import type { AlertReport } from "../../admin/api/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"
 import { headedTable, instant, print, printDone, printJson, width } from "../support/output.ts"
+import { spanOf } from "../support/values.ts"
 
-const row = ({ sink, id, status, type, account, count, first, last, messages, remindsAt }: AlertReport) => [
-  ...[sink, String(id), status, String(count), instant(first), instant(last), String(messages)],
-  ...[remindsAt === undefined ? "-" : instant(remindsAt), type || "-", account || "-"],
-]
+const row = ({ sink, id, status, type, account, count, first, last, messages, ...alert }: AlertReport) => {
+  const { remindsAt, mutedUntil } = alert
+  const state = mutedUntil === undefined ? status : `${status} until ${instant(mutedUntil)}`
+  return [
+    ...[sink, String(id), state, String(count), instant(first), instant(last), String(messages)],
+    ...[remindsAt === undefined ? "-" : instant(remindsAt), type || "-", account || "-"],
+  ]
+}
 
 const list = Command.make(
   "list",
@@ -49,11 +54,31 @@ const resolve = Command.make(
   }),
 ).pipe(Command.withDescription("End an alert; a sink with `resolve` sends that"))
 
+const mute = Command.make(
+  "mute",
+  {
+    ...named,
+    for: Flag.String("for").pipe(
+      Flag.withMetavar("SPAN"),
+      Flag.withDescription("How long it sends nothing, such as 8h; it then continues by itself"),
+    ),
+  },
+  Effect.fn(function* ({ sink, id, for: span }) {
+    const query = { for: yield* spanOf("--for", span) }
+    const { until } = yield* ask((client) => client.alerts.mute({ params: { sink, id }, query }))
+    yield* printDone(
+      { sink, alert: id, until },
+      `${sink}: alert ${id} sends nothing until ${instant(until)}, also after a restart; its failures are counted`,
+    )
+  }),
+).pipe(Command.withDescription("Send nothing about an alert for a time; muting it again replaces the end"))
+
 export const alerts = Command.make("alerts").pipe(
-  Command.withSubcommands([list, ack, resolve]),
+  Command.withSubcommands([list, ack, mute, resolve]),
   Command.withExamples([
     { command: "relay alerts list", description: "What fires, since when, how often, and the next reminder" },
     { command: "relay alerts ack oncall 4711", description: "It is being worked on" },
+    { command: "relay alerts mute oncall 4711 --for 8h", description: "Nothing can be done before the morning" },
     { command: "relay alerts resolve oncall 4711", description: "It is over, and no recovery will come" },
   ]),
 )

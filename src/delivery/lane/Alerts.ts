@@ -23,13 +23,7 @@
  * retry queue until then (`RetryQueue.ts`). So the journal knows which events are one message, an
  * erasure reaches them, and a refusal makes each a dead letter that can be replayed.
  *
- * ```
- *             failure              `after` is reached
- *   (none) ────────────▶ pending ─────────────────────▶ firing ──▶ reminders
- *      ▲                    │ recovery, or none            │ recovery, or no failure
- *      │                    ▼ for a day                    ▼ for `resolveAfter`
- *      └──────────────── (none) ◀───── a day later ──── resolved ──▶ failure: a new alert
- * ```
+ * `ARCHITECTURE.md` has the diagram of the states.
  */
 import { Duration, Result } from "effect"
 import type { ChangesPolicy } from "../../config/Config.ts"
@@ -42,9 +36,24 @@ import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { attempt } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import type { AlertChange, OpenedLane } from "../../journal/Journal.ts"
+import { type AlertEntry, ownOf, showing } from "../RelayEvents.ts"
+
+type Status = "pending" | "firing" | "acknowledged" | "resolved"
+
+/** A mute, which suppresses messages until it ends. */
+interface AlertMute {
+  readonly until: EpochMillis
+  /** The status of the alert without the mute. */
+  readonly status: Status
+  /** Whether the receivers know the alert as open, and the number of failures at the beginning of the mute. */
+  readonly isOpen: boolean
+  readonly count: number
+}
 
 export interface AlertState {
-  readonly status: "pending" | "firing" | "acknowledged" | "resolved"
+  readonly status: Status | "muted"
+  /** Set if it is muted. */
+  readonly muted?: AlertMute
   /** The sequence of its first failure. */
   readonly id: number
   /** The type of its newest failure. */
@@ -69,7 +78,19 @@ export interface AlertState {
   readonly reference?: Reference
   /** The message of the alert before it, whose recovery may still wait for the sink. */
   readonly previous?: Reference
+  /** Its newest messages, oldest first. */
+  readonly sent?: ReadonlyArray<SentMessage>
 }
+
+/** A message of an alert: the sequence of its event, its meaning, and when it was decided. */
+export interface SentMessage {
+  readonly sequence: number
+  readonly action: AlertNote["action"]
+  readonly at: EpochMillis
+}
+
+/** The most messages that an alert remembers. */
+const maxSent = 10
 
 /** What a service returned for a message, and the sequence of the event that the message was made of. */
 interface Reference {
@@ -77,18 +98,15 @@ interface Reference {
   readonly by: number
 }
 
-/** The subject of an own entry: a newer count, a reminder, the end after a time without failures, or an operator's request. */
-const ownKinds = ["update", "reminder", "expiry", "acknowledgement", "resolution"] as const
-type OwnKind = (typeof ownKinds)[number]
-/** An operator's request to an alert: no more reminders, or its end. */
-export type Request = "acknowledgement" | "resolution"
-type Due = Exclude<OwnKind, Request>
+/** An operator's request to an alert: no more reminders, its end, or no messages until a time. */
+export type Request = "acknowledgement" | "resolution" | "mute"
+type Due = Exclude<AlertEntry["is"], Request>
 
-/** An event, as its alert sees it. `alert` and `message` identify the alert and its message of an own entry. */
+/** An event, as its alert sees it. */
 export type Signal = { readonly sequence: number; readonly at: EpochMillis } & (
   | { readonly is: "failure"; readonly type: string }
   | { readonly is: "recovery" }
-  | { readonly is: OwnKind; readonly alert: number; readonly message: number }
+  | AlertEntry
 )
 
 /** The state after an event. `sends` says whether the event is a message; if not, the alert with this id counts it. */
@@ -108,6 +126,7 @@ export const maxAlerts = 10_000
 export const next = (policy: ChangesPolicy, state: AlertState | undefined, signal: Signal): Next => {
   const { sequence, at } = signal
   const counted: Next = { state, sends: false, alert: state?.id ?? sequence }
+  if (state?.muted !== undefined) return whileMuted(policy, state, state.muted, signal)
   switch (signal.is) {
     case "failure":
       return failed(policy, state, signal)
@@ -115,7 +134,7 @@ export const next = (policy: ChangesPolicy, state: AlertState | undefined, signa
       // Its failure may have been sent before the sink had a policy.
       if (state === undefined) return { state, sends: true, alert: sequence }
       if (state.status === "pending") return { ...counted, state: undefined }
-      return isOpen(state) ? { ...counted, state: resolvedAt(state, at), sends: true } : counted
+      return isOpen(state) ? resolved(state, at, true) : counted
     case "reminder": {
       const isDue = state?.status === "firing" && state.id === signal.alert && state.messages === signal.message
       if (!isDue) return { ...counted, alert: signal.alert }
@@ -130,7 +149,7 @@ export const next = (policy: ChangesPolicy, state: AlertState | undefined, signa
     case "expiry": {
       const isDue = state !== undefined && isOpen(state) && state.id === signal.alert
       if (!isDue || at < state.last + Duration.toMillis(policy.resolveAfter)) return { ...counted, alert: signal.alert }
-      return { state: resolvedAt(state, at), sends: policy.resolves, alert: state.id }
+      return resolved(state, at, policy.resolves)
     }
     case "acknowledgement":
       if (state?.status !== "firing" || state.id !== signal.alert) return { ...counted, alert: signal.alert }
@@ -141,12 +160,21 @@ export const next = (policy: ChangesPolicy, state: AlertState | undefined, signa
       }
     case "resolution":
       if (state === undefined || state.id !== signal.alert) return { ...counted, alert: signal.alert }
-      return { state: resolvedAt(state, at), sends: policy.resolves && isOpen(state), alert: state.id }
+      return resolved(state, at, policy.resolves && isOpen(state))
+    case "mute": {
+      if (state === undefined || state.id !== signal.alert) return { ...counted, alert: signal.alert }
+      return { ...counted, state: mutedUntil(state, signal.until ?? at) }
+    }
+    case "unmuting":
+      return { ...counted, alert: signal.alert }
   }
 }
 
-/** Reports whether the alert was sent and is not over. */
-const isOpen = ({ status }: AlertState): boolean => status === "firing" || status === "acknowledged"
+/** Reports whether the alert was sent and is not over. For a muted alert, the status without the mute counts. */
+const isOpen = ({ status, muted }: AlertState): boolean => {
+  const is = muted?.status ?? status
+  return is === "firing" || is === "acknowledged"
+}
 
 /** Reports whether there were failures since the newest message. */
 const hasNews = ({ count, shown = 0 }: AlertState): boolean => count > shown
@@ -155,8 +183,55 @@ const hasNews = ({ count, shown = 0 }: AlertState): boolean => count > shown
 const shownAt = ({ update }: ChangesPolicy, state: AlertState, at: EpochMillis): AlertState =>
   update === undefined ? state : { ...state, shown: state.count, shownAt: at }
 
-const resolvedAt = (state: AlertState, at: EpochMillis): AlertState => ({
-  ...{ ...state, status: "resolved", sentAt: at, messages: state.messages + 1 },
+/** Returns the state with a mute. If it has one, only its end changes. */
+const mutedUntil = (state: AlertState, until: EpochMillis): AlertState => {
+  const muted = state.muted ?? { status: state.status as Status, isOpen: isOpen(state), count: state.count }
+  return { ...state, status: "muted", muted: { ...muted, until } }
+}
+
+/** Decides on an event of a muted alert: its failures and its end are noted, and nothing is sent. */
+const whileMuted = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, signal: Signal): Next => {
+  const { muted: _, ...rest } = state
+  const unmuted: AlertState = { ...rest, status: mute.status }
+  const counted: Next = { state, sends: false, alert: state.id }
+  if ("alert" in signal && signal.alert !== state.id) return { ...counted, alert: signal.alert }
+  switch (signal.is) {
+    case "mute":
+      return { ...counted, state: mutedUntil(state, signal.until ?? mute.until) }
+    case "unmuting":
+      return signal.until === mute.until ? afterMute(policy, unmuted, mute, signal.at) : counted
+    case "resolution":
+      return resolved(unmuted, signal.at, policy.resolves && mute.isOpen)
+    default: {
+      const { state: after } = next(policy, unmuted, signal)
+      const failure = signal.is === "failure" ? { type: signal.type, newest: signal.sequence } : undefined
+      return {
+        ...counted,
+        state: {
+          ...state,
+          ...(failure !== undefined && {
+            ...failure,
+            ...{ count: state.count + 1, last: Math.max(state.last, signal.at), recent: after?.recent ?? [] },
+          }),
+          muted: { ...mute, status: (after?.status ?? "resolved") as Status },
+        },
+      }
+    }
+  }
+}
+
+/** Ends a mute. The receivers get one message if they know another state, or if there were failures meanwhile. */
+const afterMute = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, at: EpochMillis): Next => {
+  const quiet: Next = { state, sends: false, alert: state.id }
+  if (state.status === "resolved") return resolved(state, at, policy.resolves && mute.isOpen)
+  if (state.status !== "firing" || (mute.isOpen && state.count === mute.count)) return quiet
+  const sent = { ...state, messages: state.messages + 1, sentAt: at }
+  return { ...quiet, state: shownAt(policy, sent, at), sends: true }
+}
+
+const resolved = (state: AlertState, at: EpochMillis, sends: boolean): Next => ({
+  state: { ...state, status: "resolved", sentAt: at, messages: state.messages + (sends ? 1 : 0) },
+  ...{ sends, alert: state.id },
 })
 
 const failed = (
@@ -189,12 +264,38 @@ const failed = (
   return { state: fires ? shownAt(policy, state, at) : state, sends: fires, alert: state.id }
 }
 
+/** The actions of messages by their events. The action at the end of a mute also depends on the state. */
+const actionsOf: Readonly<Record<Exclude<Signal["is"], "mute" | "unmuting">, AlertNote["action"]>> = {
+  failure: "trigger",
+  update: "update",
+  acknowledgement: "update",
+  reminder: "reminder",
+  recovery: "resolve",
+  expiry: "resolve",
+  resolution: "resolve",
+}
+
+/** Returns the action of a message, by its event and the state after the event. */
+const actionOf = ({ is }: Signal, state: AlertState | undefined): AlertNote["action"] => {
+  if (is !== "mute" && is !== "unmuting") return actionsOf[is]
+  if (state?.status === "resolved") return "resolve"
+  return (state?.messages ?? 0) > 1 ? "reminder" : "trigger"
+}
+
+const withMessage = (state: AlertState, signal: Signal): AlertState => {
+  const message = { sequence: signal.sequence, action: actionOf(signal, state), at: signal.at }
+  const before = state.sent ?? []
+  // A newer count replaces the count before it, as at the receiver.
+  const isNewer = message.action === "update" && before.at(-1)?.action === "update"
+  return { ...state, sent: [...(isNewer ? before.slice(0, -1) : before), message].slice(-maxSent) }
+}
+
 /** Returns when time brings something about: an entry to append, or the end of a state that no message depends on. */
 const deadlines = (
   { after, repeat, update, resolveAfter }: ChangesPolicy,
   state: AlertState,
 ): ReadonlyArray<readonly [at: EpochMillis, what: Due | "forgotten"]> => {
-  const { status, last, sentAt } = state
+  const { status, last, sentAt, muted } = state
   const updates =
     update === undefined || !hasNews(state)
       ? []
@@ -204,6 +305,8 @@ const deadlines = (
       return [[last + Duration.toMillis(after.within) + keptFor, "forgotten"]]
     case "resolved":
       return [[sentAt + keptFor, "forgotten"]]
+    case "muted":
+      return [[muted?.until ?? 0, "unmuting"]]
     case "acknowledged":
       return [[last + Duration.toMillis(resolveAfter), "expiry"], ...updates]
     case "firing": {
@@ -218,61 +321,8 @@ const deadlines = (
 export const dueAt = (policy: ChangesPolicy, state: AlertState, now: EpochMillis): Due | "forgotten" | undefined =>
   deadlines(policy, state).find(([at]) => now >= at)?.[1]
 
-/** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
-export const ownType = "relay.alert"
-
-const ownId = /^evt_relay_alert_(.+)_(\d+)_(update|reminder|expiry|acknowledgement|resolution)_(\d+)_(\d+)$/
-
-/** Returns the alert of an own entry, the entry's kind, and the sequence of the failure to show. */
-export const ownOf = ({
-  type,
-  id,
-}: Event):
-  | { readonly is: OwnKind; readonly alert: number; readonly message: number; readonly failure: number }
-  | undefined => {
-  const [, , alert, kind, message, failure] = (type === ownType && ownId.exec(id)) || []
-  const is = ownKinds.find((one) => one === kind)
-  return is && { is, alert: Number(alert), message: Number(message), failure: Number(failure) }
-}
-
-const utf8 = new TextEncoder()
-
 /** Returns the key of an alert from the text that its events have in common. */
 export const alertKey = (text: string): string => sha256(text).slice(0, 32)
-
-/** Makes the own entry of an alert. A second one for the same message is a duplicate, unless a failure came between. */
-export const ownEvent = (
-  lane: string,
-  { id, type, messages, sentAt, newest }: AlertState,
-  what: OwnKind,
-  now: EpochMillis,
-): Event => {
-  const ownId = `evt_relay_alert_${lane}_${id}_${what}_${messages}_${newest}`
-  const created_at = `${new Date(sentAt).toISOString().slice(0, 19)}Z`
-  const envelope = { id: ownId, account_id: "", version: "1", created_at, data: { type, object: {} } }
-  return {
-    ...{ id: ownId, type: ownType, accountId: "" },
-    ...{ webhook: "relay", webhookId: "", signature: "", secret: "", receivedAt: now },
-    body: utf8.encode(JSON.stringify(envelope)),
-  }
-}
-
-/** The actions of messages. */
-const actionsOf: Readonly<Record<Signal["is"], AlertNote["action"]>> = {
-  failure: "trigger",
-  update: "update",
-  acknowledgement: "update",
-  reminder: "reminder",
-  recovery: "resolve",
-  expiry: "resolve",
-  resolution: "resolve",
-}
-
-/** Returns an own entry with the content of a failure, so a template finds the same fields. */
-export const showing = (own: Entry, { type, accountId, webhook, body, foreign }: Event): Entry => ({
-  ...own,
-  event: { ...own.event, type, accountId, webhook, body, ...(foreign !== undefined && { foreign }) },
-})
 
 /** Finds the alert that silences a failure: a firing alert of a type that `inhibitedBy` matches, with the same fields. */
 class Causes {
@@ -350,8 +400,11 @@ export class Alerts {
     return own && (this.#keys.get(own.alert) ?? "")
   }
 
-  /** Decides on an event of a key. The result's `key` names the alert that has the event from now on. */
-  take(entry: Entry, key: string): Next & { readonly key: string } {
+  /**
+   * Decides on an event of a key. The result's `key` names the alert that has the event from now on. If the sink was
+   * muted when the event was received, the alert is muted until the sink's mute ends.
+   */
+  take(entry: Entry, key: string, sinkMutedUntil?: EpochMillis): Next & { readonly key: string } {
     const before = this.#states.get(key)
     const signal = this.#signalOf(entry)
     const cause = this.#causeOf(entry, signal, before)
@@ -363,10 +416,21 @@ export class Alerts {
     if (before === undefined && signal.is === "failure" && this.size >= maxAlerts) {
       return { key, state: undefined, sends: true, alert: entry.sequence }
     }
-    const decided = next(this.#policy, before, signal)
-    const state = decided.state && (this.#causes?.grouped(decided.state, entry) ?? decided.state)
+    const decided = this.#decide(before, signal, sinkMutedUntil)
+    const noted = decided.sends && decided.state ? withMessage(decided.state, signal) : decided.state
+    const state = noted && (this.#causes?.grouped(noted, entry) ?? noted)
     if (state !== before) this.#put(key, state)
     return { ...decided, key, state }
+  }
+
+  #decide(state: AlertState | undefined, signal: Signal, sinkMutedUntil = 0): Next {
+    const isMuting = (state?.muted?.until ?? 0) < sinkMutedUntil && !("alert" in signal)
+    const before = isMuting && state !== undefined ? mutedUntil(state, sinkMutedUntil) : state
+    const decided = next(this.#policy, before, signal)
+    if (!isMuting || before !== undefined || decided.state === undefined) return decided
+    // The alert begins with this event, and the receivers don't know it.
+    const muted = { until: sinkMutedUntil, status: decided.state.status as Status, isOpen: false, count: 0 }
+    return { ...decided, sends: false, state: { ...decided.state, status: "muted", messages: 0, muted } }
   }
 
   /**
@@ -426,7 +490,7 @@ export class Alerts {
     // An alert that began later is another one.
     const known = state !== undefined && state.id <= entry.sequence ? state : undefined
     const { count = 1, first = event.receivedAt, last = event.receivedAt } = known ?? {}
-    const action = actionsOf[signal.is]
+    const action = known?.sent?.find(({ sequence }) => sequence === entry.sequence)?.action ?? actionOf(signal, known)
     const status = action === "resolve" ? "resolved" : known?.status === "acknowledged" ? "acknowledged" : "firing"
     const earlier = this.#referenceOf(entry, state)
     // The first message of an alert changes no other, unless a part of it was sent before.

@@ -11,7 +11,8 @@ import type { Entry } from "../../event/Entry.ts"
 import { nextWithin } from "../../event/Quantities.ts"
 import { attempt, Unrenderable } from "../../formats/Rendering.ts"
 import type { Mute } from "../../journal/Journal.ts"
-import { type Alerts, alertKey, ownOf, showing } from "./Alerts.ts"
+import { ownOf, showing } from "../RelayEvents.ts"
+import { type Alerts, alertKey } from "./Alerts.ts"
 import type { Batcher, LaneParts } from "./Batcher.ts"
 import type { RetryPolicy } from "./Outcome.ts"
 import { collectMutedFor, type Item, muteCovers, muteKey } from "./Queue.ts"
@@ -121,7 +122,8 @@ export class Intake {
     if (key === undefined) return
     // An operator's replay is sent in any case. An event without a key is in no alert.
     const isOutside = entry.replayed || (key === "" && own === undefined)
-    const taken = isOutside ? undefined : alerts?.take(entry, key)
+    const mutedUntil = mute?.ending === "digest" ? mute.until : undefined
+    const taken = isOutside ? undefined : alerts?.take(entry, key, mutedUntil)
     if (taken !== undefined) progress.alert({ key: taken.key, state: taken.state && JSON.stringify(taken.state) })
     // A dropped event counts, so that a recovery during a mute ends its alert.
     if (dropsFor !== undefined) progress.drop(entry, dropsFor)

@@ -24,11 +24,13 @@ import { changesOf, digestOf, type LaneConfig } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
 import { quarantine } from "../../event/Event.ts"
 import { eventLoop } from "../../event/EventLoop.ts"
+import type { EpochMillis } from "../../event/Quantities.ts"
 import { repeating } from "../../event/Rounds.ts"
 import type { JournalError, LaneInfo, Log, Mute, OpenedLane } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Failures, Sink, SinkError } from "../../sinks/Sink.ts"
-import { type AlertState, Alerts, ownEvent, type Request } from "./Alerts.ts"
+import { ownEvent } from "../RelayEvents.ts"
+import { type AlertState, Alerts, type Request } from "./Alerts.ts"
 import { Batcher } from "./Batcher.ts"
 import { CircuitBreaker } from "./CircuitBreaker.ts"
 import { type AttemptStats, type Batch, type Fork, InFlight } from "./InFlight.ts"
@@ -354,11 +356,11 @@ export class Lane {
     return Effect.raceAllFirst([pump, this.#follow, this.#time.run, this.#attendAlerts])
   }
 
-  /** Appends an operator's request about an alert. Returns false if the lane has no such alert. */
-  readonly ask = Effect.fnUntraced(function* (this: Lane, id: number, request: Request) {
+  /** Appends an operator's request about an alert; `until` ends a mute. Returns false if the lane has no such alert. */
+  readonly ask = Effect.fnUntraced(function* (this: Lane, id: number, request: Request, until?: EpochMillis) {
     const state = this.#parts.alerts?.get(id)
     if (state === undefined) return false
-    yield* this.#appendOwn(state, request)
+    yield* this.#appendOwn(state, request, until)
     return true
   })
 
@@ -366,9 +368,10 @@ export class Lane {
     this: Lane,
     state: AlertState,
     what: Parameters<typeof ownEvent>[2],
+    until?: EpochMillis,
   ) {
     const { clock, events, config } = this.#parts
-    yield* events.append(ownEvent(config.name, state, what, clock.wall()))
+    yield* events.append(ownEvent(config.name, state, what, clock.wall(), until ?? state.muted?.until))
   })
 
   /** Appends the reminders of alerts and their ends by time, once they are due. */

@@ -10,8 +10,8 @@ import { go, linkTo, place } from "./parts/Location.ts"
 import { Ago, Message, Moment, Name, Nothing, number, Pill, Text } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
 
-const states = ["firing", "acknowledged", "pending", "resolved"] as const
-const tones = { firing: "bad", acknowledged: "warn", pending: "quiet", resolved: "good" } as const
+const states = ["firing", "acknowledged", "muted", "pending", "resolved"] as const
+const tones = { firing: "bad", acknowledged: "warn", muted: "warn", pending: "quiet", resolved: "good" } as const
 
 /** A sink can have 10,000 alerts. */
 const most = 100
@@ -45,7 +45,23 @@ const columnsOf = (now: number): ReadonlyArray<Column<AlertReport>> => [
       </>
     ),
   },
-  { title: "State", cell: ({ status }) => <Pill tone={tones[status]}>{status}</Pill> },
+  {
+    title: "State",
+    cell: ({ status, mutedUntil }) => (
+      <>
+        <Pill tone={tones[status]}>{status}</Pill>
+        {mutedUntil !== undefined && (
+          <>
+            {" "}
+            <br />
+            <small>
+              until <Moment at={mutedUntil} />
+            </small>
+          </>
+        )}
+      </>
+    ),
+  },
   {
     title: "Sink",
     cell: ({ sink }) => (

@@ -10,9 +10,13 @@ const alert = {
   ...{ type: "connected_account.refresh_failed", account: "acct_1", count: 12, first: 1_000, last: 61_000 },
   newest: 4_730,
   ...{ messages: 2, sentAt: 61_000, remindsAt: 14_461_000 },
+  sent: [
+    { sequence: 4_711, action: "trigger", at: 1_000 },
+    { sequence: 4_730, action: "reminder", at: 61_000 },
+  ],
 } as const
 
-it.live("alerts are listed, acknowledged and resolved", function* () {
+it.live("alerts are listed, acknowledged, resolved and muted", function* () {
   const { remindsAt: _, ...over } = { ...alert, id: 9, status: "resolved", last: 99_000 } as const
   const { ask, told } = yield* running({ alerts: [alert, over] })
   const lines = (yield* ask("alerts", "list")).stdout.trimEnd().split("\n")
@@ -27,11 +31,29 @@ it.live("alerts are listed, acknowledged and resolved", function* () {
   expect((yield* ask("alerts", "resolve", "oncall", "4711")).stdout).toBe(
     "oncall: alert 4711 is over; its next failure begins another\n",
   )
-  expect(yield* told).toEqual(["acknowledgement oncall 4711", "resolution oncall 4711"])
+  const now = Date.now()
+  const muted = yield* ask("alerts", "mute", "oncall", "4711", "--for", "8h", "--json")
+  const { until } = JSON.parse(muted.stdout)
+  expect(until - now - 28_800_000).toBeGreaterThanOrEqual(0)
+  expect(yield* told).toEqual([
+    "acknowledgement oncall 4711",
+    "resolution oncall 4711",
+    `mute oncall 4711 until ${until}`,
+  ])
+  expect(yield* ask("alerts", "mute", "oncall", "4711", "--for", "tonight")).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("--for tonight: a span is 30m"),
+  })
   expect(yield* ask("alerts", "ack", "oncall", "7")).toMatchObject({
     code: 1,
     stderr: expect.stringContaining("this relay has no alert 7 of a sink oncall; `relay alerts list` shows the alerts"),
   })
+})
+
+it.live("a muted alert is listed with the end of the mute", function* () {
+  const { remindsAt: _, ...quiet } = alert
+  const { ask } = yield* running({ alerts: [{ ...quiet, status: "muted", mutedUntil: 28_800_000 }] })
+  expect((yield* ask("alerts", "list")).stdout).toMatch(/oncall +4711 +muted until 1970-01-01T08:00:00.000Z +12 /)
 })
 
 it.live("no alerts are no error", function* () {

@@ -10,10 +10,9 @@ import {
   keptFor,
   maxAlerts,
   next,
-  ownEvent,
-  ownOf,
   type Signal,
 } from "../../../src/delivery/lane/Alerts.ts"
+import { ownEvent, ownOf } from "../../../src/delivery/RelayEvents.ts"
 import { entry } from "../../sinks/samples.ts"
 
 const minute = 60_000
@@ -41,19 +40,29 @@ const failure = (sequence: number, at: number): Signal => ({
 })
 const recovery = (at: number): Signal => ({ is: "recovery", sequence: 9, at: at * minute })
 const own = (
-  is: "update" | "reminder" | "expiry" | "acknowledgement" | "resolution",
+  is: "update" | "reminder" | "expiry" | "unmuting" | "acknowledgement" | "resolution" | "mute",
   at: number,
   alert: number,
   message: number,
+  until?: number,
 ): Signal => ({
   ...{ is, sequence: 9, at: at * minute, alert, message },
+  ...(until !== undefined && { until: until * minute }),
 })
+
+/** The state after more signals. */
+const then = (state: AlertState | undefined, ...signals: ReadonlyArray<Signal>): AlertState | undefined =>
+  signals.reduce((before, signal) => next(policy, before, signal).state, state)
 
 const pending = after(0, 1)
 const firing = after(0, 1, 2)
 const reminded = next(policy, firing, own("reminder", 242, 1, 1)).state
 const acknowledged = next(policy, firing, own("acknowledgement", 3, 1, 1)).state
 const resolved = next(policy, firing, recovery(5)).state
+
+const mute = own("mute", 4, 1, 1, 60)
+const unmuting = own("unmuting", 60, 1, 1, 60)
+const muted = then(firing, mute)
 
 type Row = readonly [state: AlertState | undefined, signal: Signal, expected: string]
 
@@ -106,6 +115,54 @@ const transitions: Readonly<Record<string, Row>> = {
     own("expiry", 24 * 60 + 2, 1, 1),
     "message of 1, resolved, 3",
   ],
+  "a mute of a firing alert is counted": [firing, mute, "counted in 1, muted, 3"],
+  "a mute of an earlier alert is counted there": [firing, own("mute", 4, 77, 1, 60), "counted in 77, firing, 3"],
+  "a failure of a muted alert is counted": [muted, failure(8, 5), "counted in 1, muted, 4"],
+  "a recovery of a muted alert is counted": [muted, recovery(5), "counted in 1, muted, 3"],
+  "a failure after the recovery of a muted alert is counted in it": [
+    then(muted, recovery(5)),
+    failure(8, 6),
+    "counted in 1, muted, 4",
+  ],
+  "a reminder of a muted alert is counted": [muted, own("reminder", 242, 1, 1), "counted in 1, muted, 3"],
+  "the end of a mute without a failure since is counted": [muted, unmuting, "counted in 1, firing, 3"],
+  "the end of a mute with a failure since is a message": [
+    then(muted, failure(8, 5)),
+    unmuting,
+    "message of 1, firing, 4",
+  ],
+  "the end of a mute with the recovery since is its message": [
+    then(muted, recovery(5)),
+    unmuting,
+    "message of 1, resolved, 3",
+  ],
+  "the end of a mute of an alert that is acknowledged meanwhile is counted": [
+    then(muted, failure(8, 5), own("acknowledgement", 6, 1, 1)),
+    unmuting,
+    "counted in 1, acknowledged, 4",
+  ],
+  "the end of an earlier mute is counted": [then(muted, own("mute", 5, 1, 1, 90)), unmuting, "counted in 1, muted, 3"],
+  "the end of a mute that began while the alert was pending is the first message": [
+    then(pending, mute, failure(3, 5)),
+    unmuting,
+    "message of 1, firing, 3",
+  ],
+  "the end of a mute in which an alert came and went is counted": [
+    then(pending, mute, failure(3, 5), recovery(6)),
+    unmuting,
+    "counted in 1, resolved, 3",
+  ],
+  "an operator's end of a muted alert is a message if it was sent": [
+    muted,
+    own("resolution", 5, 1, 1),
+    "message of 1, resolved, 3",
+  ],
+  "an operator's end of an alert that was muted before its first message is counted": [
+    then(pending, mute, failure(3, 5)),
+    own("resolution", 6, 1, 1),
+    "counted in 1, resolved, 3",
+  ],
+  "the end of a mute of an alert that isn't muted is counted": [firing, unmuting, "counted in 1, firing, 3"],
   "a failure just before the end by time keeps it": [
     firing,
     own("expiry", 24 * 60 + 1, 1, 1),
@@ -138,6 +195,7 @@ describe("an alert", () => {
     expect([at(resolved, 5), at(resolved, 5 + keptFor / minute)]).toEqual([undefined, "forgotten"])
     const { repeat: _, ...unrepeated } = policy
     expect(dueAt(unrepeated, firing, 300 * minute)).toBeUndefined()
+    expect([at(muted, 59), at(muted, 60)]).toEqual([undefined, "unmuting"])
   })
 })
 
@@ -227,6 +285,36 @@ describe("the alerts of a lane", () => {
     if (state === undefined) throw new Error("no alert")
     const ends = [1, 1, 2].map((newest) => ownEvent("chat", { ...state, newest }, "expiry", 9_000_000).id)
     expect(new Set(ends).size).toBe(2)
+  })
+
+  test("mute under an id of its own for each end, and remember their newest messages by what these say", () => {
+    const alerts = new Alerts(simple, [])
+    const key = "acct_1"
+    const { state } = alerts.take(failed(1), key)
+    if (state === undefined) throw new Error("no alert")
+    const own = (sequence: number, what: Parameters<typeof ownEvent>[2], until?: number) => {
+      const of = alerts.get(1) ?? state
+      return {
+        ...failed(sequence),
+        sequence,
+        event: ownEvent("chat", of, what, sequence * minute, until ?? of.muted?.until),
+      }
+    }
+    expect(own(2, "mute", 5 * minute).event.id).not.toBe(own(2, "mute", 6 * minute).event.id)
+    expect(ownOf(own(2, "mute", 5 * minute).event)).toMatchObject({ is: "mute", alert: 1, until: 5 * minute })
+    alerts.take(own(2, "mute", 5 * minute), key)
+    expect(alerts.nextDue).toBeLessThanOrEqual(5 * minute)
+    alerts.take(failed(3), key)
+    const ended = own(6, "unmuting")
+    expect(alerts.take(ended, key)).toMatchObject({ sends: true, state: { status: "firing", messages: 2 } })
+    expect(alerts.told(ended, key, "").alert).toMatchObject({ action: "reminder", count: 2 })
+    expect(alerts.get(1)?.sent).toEqual([
+      { sequence: 1, action: "trigger", at: 0 },
+      { sequence: 6, action: "reminder", at: 6 * minute },
+    ])
+    for (let n = 7; n < 40; n++) alerts.take(own(n, "reminder"), key)
+    expect(alerts.get(1)?.sent?.length).toBe(10)
+    expect(alerts.get(1)?.sent?.at(-1)?.sequence).toBe(39)
   })
 
   test("keep nothing of their events but the type and the times", () => {

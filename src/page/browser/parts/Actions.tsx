@@ -213,6 +213,30 @@ const resolve = ({ sink, id, status }: AlertReport): void =>
     },
   })
 
+const mute = ({ sink, id }: AlertReport): void => {
+  const length = signal("8h")
+  const Length = () => <Choice label="For" {...bound(length)} of={Object.keys(lengths)} any="" />
+  const Command = () => <>{relayCommand("alerts", "mute", sink, String(id), "--for", length.value)}</>
+  confirm({
+    title: `Mute alert ${id} of ${plain(sink)}?`,
+    what: (
+      <>
+        <p>
+          It sends nothing until then, also after a restart, and its failures are counted. If it changed meanwhile, one
+          message says so.
+        </p>
+        <Length />
+      </>
+    ),
+    command: <Command />,
+    yes: "Mute",
+    act: async () => {
+      await admin.muteAlert(sink, id, lengths[length.value] ?? 0)
+      return changed(`Alert ${id} of ${plain(sink)} is muted for ${length.value}.`)
+    },
+  })
+}
+
 export const AlertActions = ({ alert }: { readonly alert: AlertReport }) => {
   const { sink, id, status } = alert
   const name = `alert ${id} of ${plain(sink)}`
@@ -224,6 +248,9 @@ export const AlertActions = ({ alert }: { readonly alert: AlertReport }) => {
           Acknowledge
         </button>
       )}
+      <button type="button" aria-label={`Mute ${name}`} onClick={() => mute(alert)}>
+        Mute
+      </button>
       <button type="button" aria-label={`Resolve ${name}`} onClick={() => resolve(alert)}>
         Resolve
       </button>

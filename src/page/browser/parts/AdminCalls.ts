@@ -127,6 +127,8 @@ export const admin = {
   drop: (name: string) => post<typeof Count.Type>(lane(name, "drop")),
   alerts: () => get<ReadonlyArray<AlertReport>>("/alerts"),
   acknowledgeAlert: (sink: string, id: number) => post(alert(sink, id, "acknowledge")),
+  muteAlert: (sink: string, id: number, length: number) =>
+    post<{ readonly until: number }>(alert(sink, id, "mute"), undefined, { for: length }),
   resolveAlert: (sink: string, id: number) => post(alert(sink, id, "resolve")),
   events: (query: EventQuery) => get<typeof EventPage.Type>("/events", { ...query }),
   /** Finds an event by its id, or by its place in the log: `seq_42`. */
