@@ -223,7 +223,9 @@ const whileMuted = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, s
 /** Ends a mute. The receivers get one message if they know another state, or if there were failures meanwhile. */
 const afterMute = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, at: EpochMillis): Next => {
   const quiet: Next = { state, sends: false, alert: state.id }
-  if (state.status === "resolved") return resolved(state, at, policy.resolves && mute.isOpen)
+  // Failures below `after` since its end don't keep the alert open.
+  const isOver = state.status === "resolved" || (state.status === "pending" && mute.isOpen)
+  if (isOver) return resolved(state, at, policy.resolves && mute.isOpen)
   if (state.status !== "firing" || (mute.isOpen && state.count === mute.count)) return quiet
   const sent = { ...state, messages: state.messages + 1, sentAt: at }
   return { ...quiet, state: shownAt(policy, sent, at), sends: true }
@@ -257,7 +259,8 @@ const failed = (
     first: known?.first ?? at,
     last: Math.max(known?.last ?? at, at),
     recent: fires ? [] : [...recent, at],
-    messages: fires ? 1 : 0,
+    messages: (known?.messages ?? 0) + (fires ? 1 : 0),
+    ...(known?.sent !== undefined && { sent: known.sent }),
     sentAt: at,
     ...(previous !== undefined && { previous }),
   }

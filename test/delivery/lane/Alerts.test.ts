@@ -136,6 +136,11 @@ const transitions: Readonly<Record<string, Row>> = {
     unmuting,
     "message of 1, resolved, 3",
   ],
+  "the end of a mute with the recovery and a failure below `after` since is the recovery's message": [
+    then(muted, recovery(5), failure(8, 6)),
+    unmuting,
+    "message of 1, resolved, 4",
+  ],
   "the end of a mute of an alert that is acknowledged meanwhile is counted": [
     then(muted, failure(8, 5), own("acknowledgement", 6, 1, 1)),
     unmuting,
