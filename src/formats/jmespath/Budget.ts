@@ -175,7 +175,7 @@ export interface Token {
 
 /** Blanks, names, texts in three kinds of quotes, variables, numbers and signs. */
 const token =
-  /[\t\n\r ]+|[A-Za-z_][A-Za-z0-9_]*|(["'`])(?:(?!\1)[^\\]|\\.)*\1|\$(?:[A-Za-z_][A-Za-z0-9_]*)?|-?[0-9][0-9-]*|&&|\|\||[<>=!]=|\[\?|\[\]|\/\/|[.*,:@{}()[\]?+\-%−×÷!<>=&|/]/sy
+  /[\t\n\r ]+|[A-Za-z_][A-Za-z0-9_]*|(["'`])(?:(?!\1)[^\\]|\\.)*\1|\$(?:[A-Za-z_][A-Za-z0-9_]*)?|-?[0-9][0-9-]*|--[0-9-]*|&&|\|\||[<>=!]=|\[\?|\[\]|\/\/|[.*,:@{}()[\]?+\-%−×÷!<>=&|/]/sy
 
 /** The words of a text, and the position of the first part that isn't a word. `undefined` if all are words. */
 export const read = (text: string): { readonly tokens: ReadonlyArray<Token>; readonly odd: number | undefined } => {

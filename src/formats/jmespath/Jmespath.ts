@@ -78,7 +78,8 @@ const compiled = (text: string, known: ReadonlySet<string>): Run => {
       odd,
     )
   }
-  const misplaced = unjoined(tokens) ?? tokens.find((token) => /^-?[0-9].*-/.test(token.text))
+  // The library takes `1-2` and `--1` for one number, which is none.
+  const misplaced = unjoined(tokens) ?? tokens.find((token) => /^-?[0-9].*-|^--/.test(token.text))
   if (misplaced !== undefined) {
     throw new Wrong(`the expression has ${shown(misplaced.text)} where it can't be`, misplaced.start)
   }
