@@ -16,7 +16,7 @@ import { Operator } from "../journal/JournalContext.ts"
 import { laneTotals, type Mute, type Paused } from "../journal/LaneInfo.ts"
 import { knownSinks, type LaneSpec } from "./LaneSpec.ts"
 import { type LaneStatus, reportOf, type SinkReport, statusOf } from "./LaneStatus.ts"
-import type { AlertState, Request } from "./lane/Alerts.ts"
+import { type AlertState, type Request, remindsAt } from "./lane/Alerts.ts"
 import type { Lane } from "./lane/Lane.ts"
 import { Stall } from "./lane/LaneState.ts"
 import type { LaneInUse } from "./OrphanedLanes.ts"
@@ -117,12 +117,13 @@ const reportAlerts = Effect.fnUntraced(function* (archive: Archive["Service"], s
   return yield* Effect.forEach(states, ({ sink, state }, index) =>
     Effect.gen(function* () {
       const [found] = index < maxAccounts ? (yield* archive.events({ sequence: state.newest, limit: 1 })).events : []
-      const repeat = state.status === "firing" ? policies.get(sink)?.repeat : undefined
+      const policy = policies.get(sink)
+      const reminder = policy && remindsAt(policy, state)
       return {
         ...{ sink, ...Struct.omit(state, ofLane), sent: state.sent ?? [] },
         ...(state.muted !== undefined && { mutedUntil: state.muted.until }),
         account: found === undefined || found.event.erased !== undefined ? "" : found.event.accountId,
-        ...(repeat !== undefined && { remindsAt: state.sentAt + Duration.toMillis(repeat) }),
+        ...(reminder !== undefined && { remindsAt: reminder }),
       } satisfies AlertReport
     }),
   )

@@ -39,6 +39,9 @@ const alertOf = ({ count, within, repeat, resolveAfter }: Policy): ChangesPolicy
   resolveAfter: Duration.millis(resolveAfter * unit),
 })
 
+/** The second minute of each day is quiet. The histories begin at midnight. */
+const within = { hours: { from: 2, to: 1 }, timeZone: "UTC", outside: "digest" } as const
+
 interface Logged {
   readonly sequence: number
   readonly id: string
@@ -196,7 +199,8 @@ const history = (seed: number) =>
         }),
       check: Effect.void,
     }
-    const wantedSpec = () => spec("chat", sink, { order: "key", alert: alertOf(policy.wanted) })
+    const quiet = chance(0.5) ? { within } : {}
+    const wantedSpec = () => spec("chat", sink, { order: "key", alert: { ...alertOf(policy.wanted), ...quiet } })
     const journal = MemoryJournal.layerWith((memory) => ({
       // A lane is opened after the lane with the former policy has stored its last settlement.
       openLane: (...args) =>

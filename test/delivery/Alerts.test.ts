@@ -270,7 +270,7 @@ describe("a sink with `alert`", () => {
   it.effect("sends the messages of quiet hours when these end, in order, and others at once", () => {
     const chat = messages()
     // The test begins at midnight, UTC.
-    const within = { hours: { from: 60, to: 120 }, timeZone: "UTC" }
+    const within = { hours: { from: 60, to: 120 }, timeZone: "UTC", outside: "later" } as const
     return Effect.gen(function* () {
       yield* fails(1)
       yield* pass("10 minutes")
@@ -285,6 +285,79 @@ describe("a sink with `alert`", () => {
       yield* pass("1 second")
       expect(chat.sent[3]).toBe("4: resolve of 1")
     }).pipe(Effect.provide(relay([alerting(chat.sink, { within })])))
+  })
+
+  describe("whose quiet hours end with a digest", () => {
+    // The test begins at midnight, UTC.
+    const within = { hours: { from: 60, to: 120 }, timeZone: "UTC", outside: "digest" } as const
+    const repeat = Duration.minutes(10)
+
+    it.effect("sends what quiet hours brought to each alert as one message, and later messages by themselves", () => {
+      const chat = messages()
+      const lanes = lanesOf([alerting(chat.sink, { within, repeat })])
+      return Effect.gen(function* () {
+        yield* Effect.andThen(fails(1), pass("15 minutes")).pipe(Effect.provide(lanes))
+        yield* Effect.gen(function* () {
+          yield* recovers()
+          yield* fails(2, "acct_2")
+          yield* pass("44 minutes")
+          expect(chat.sent).toEqual([])
+          yield* pass("2 minutes")
+          expect(chat.sent.toSorted()).toEqual(["1: trigger of 1; 2: resolve of 1", "3: trigger of 2"])
+          yield* recovers("acct_2")
+          yield* pass("1 second")
+          expect(chat.sent.slice(2)).toEqual(["5: resolve of 2"])
+          expect(yield* ends(1, 2, 3, 4, 5)).toEqual([
+            ...["delivered", "delivered", "delivered", "counted in 3", "delivered"],
+          ])
+        }).pipe(Effect.provide(lanes))
+      }).pipe(Effect.provide(MemoryJournal.layer))
+    })
+
+    it.effect("sends all alerts in one message to a sink without recoveries, with one reminder of each", () => {
+      const chat = messages()
+      const evening = { ...within, hours: { from: 60, to: 3 } }
+      return Effect.gen(function* () {
+        yield* fails(1)
+        yield* pass("4 minutes")
+        expect(chat.sent).toEqual(["1: trigger of 1"])
+        yield* fails(2, "acct_2")
+        yield* pass("55 minutes")
+        expect(chat.sent).toHaveLength(1)
+        yield* pass("3 minutes")
+        expect(chat.sent.slice(1)).toEqual(["2: trigger of 2; 4: reminder of 1"])
+        yield* pass("10 minutes")
+        expect(chat.sent.slice(2).toSorted()).toEqual(["5: reminder of 1", "6: reminder of 2"])
+      }).pipe(Effect.provide(relay([alerting(chat.sink, { within: evening, repeat, resolves: false })])))
+    })
+
+    it.effect("lets no later message overtake it while the sink is down, and keeps it whole", () => {
+      let isDown = true
+      const chat = messages(() => (isDown ? away : "pass"))
+      return Effect.gen(function* () {
+        yield* fails(1)
+        yield* pass("61 minutes")
+        yield* recovers()
+        yield* pass("1 minute")
+        expect(chat.sent).toEqual([])
+        isDown = false
+        yield* pass("1 minute")
+        expect(chat.sent.join("; ")).toBe("1: trigger of 1; 2: resolve of 1")
+      }).pipe(Effect.provide(relay([alerting(chat.sink, { within })])))
+    })
+
+    it.effect("makes each event of a refused message a dead letter, whose replay is sent by itself", () => {
+      const chat = messages((attempt) => (attempt === 1 ? rejected : "pass"))
+      return Effect.gen(function* () {
+        yield* fails(1)
+        yield* recovers()
+        yield* pass("61 minutes")
+        expect((yield* letters("chat")).map(({ sequence }) => sequence).toSorted()).toEqual([1, 2])
+        yield* (yield* Archive).replay([{ sequence: 1, sinks: ["chat"] }])
+        yield* pass("1 second")
+        expect(chat.sent).toEqual([expect.stringContaining(": trigger of 1")])
+      }).pipe(Effect.provide(relay([alerting(chat.sink, { within })])))
+    })
   })
 
   it.effect("keeps the messages of an alert in order while the sink is down, and reminds of none", () => {

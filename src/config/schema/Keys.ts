@@ -249,7 +249,14 @@ export const grouping = {
         }),
       ),
       within: Schema.optionalKey(
-        dailyHours("The hours of each day in which messages are sent").annotate({
+        Schema.Struct({
+          ...dailyHours("The hours of each day in which messages are sent").fields,
+          outside: oneOf(
+            "How the messages of the rest of the day are sent: each by itself (`later`), or together (`digest`)",
+            ["later", "digest"],
+            "later",
+          ),
+        }).annotate({
           description: "Quiet hours: the messages of the rest of the day are sent when these hours begin",
         }),
       ),

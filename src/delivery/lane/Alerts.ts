@@ -32,11 +32,12 @@ import type { AlertNote, Entry } from "../../event/Entry.ts"
 import type { Event } from "../../event/Event.ts"
 import { asFailure, failureEndedBy } from "../../event/EventType.ts"
 import { sha256 } from "../../event/IdempotencyKey.ts"
-import type { EpochMillis, Millis } from "../../event/Quantities.ts"
+import { type EpochMillis, type Millis, nextWithin } from "../../event/Quantities.ts"
 import { attempt } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import type { AlertChange, OpenedLane } from "../../journal/Journal.ts"
 import { type AlertEntry, ownOf, showing } from "../RelayEvents.ts"
+import { quietKey } from "./Queue.ts"
 
 type Status = "pending" | "firing" | "acknowledged" | "resolved"
 
@@ -293,11 +294,20 @@ const withMessage = (state: AlertState, signal: Signal): AlertState => {
   return { ...state, sent: [...(isNewer ? before.slice(0, -1) : before), message].slice(-maxSent) }
 }
 
+/** Returns when a message that is decided at `at` may be sent: at once, or at the end of quiet hours. */
+const sendsAt = ({ within }: ChangesPolicy, at: EpochMillis): EpochMillis =>
+  within === undefined ? at : nextWithin(at, within)
+
+/** Returns when an alert's next reminder is due, or `undefined` if none is. */
+export const remindsAt = (policy: ChangesPolicy, { status, sentAt }: AlertState): EpochMillis | undefined =>
+  policy.repeat && status === "firing" ? sendsAt(policy, sentAt) + Duration.toMillis(policy.repeat) : undefined
+
 /** Returns when time brings something about: an entry to append, or the end of a state that no message depends on. */
 const deadlines = (
-  { after, repeat, update, resolveAfter }: ChangesPolicy,
+  policy: ChangesPolicy,
   state: AlertState,
 ): ReadonlyArray<readonly [at: EpochMillis, what: Due | "forgotten"]> => {
+  const { after, update, resolveAfter } = policy
   const { status, last, sentAt, muted } = state
   const updates =
     update === undefined || !hasNews(state)
@@ -314,8 +324,8 @@ const deadlines = (
       return [[last + Duration.toMillis(resolveAfter), "expiry"], ...updates]
     case "firing": {
       const end = [last + Duration.toMillis(resolveAfter), "expiry"] as const
-      const reminders = repeat === undefined ? [] : [[sentAt + Duration.toMillis(repeat), "reminder"] as const]
-      return [end, ...reminders, ...updates]
+      const reminder = remindsAt(policy, state)
+      return [end, ...(reminder === undefined ? [] : [[reminder, "reminder"] as const]), ...updates]
     }
   }
 }
@@ -449,6 +459,31 @@ export class Alerts {
       if (is === "failure" ? isOpen(state) : (state.others ?? 0) > 0) return { key, state }
     }
     return undefined
+  }
+
+  /**
+   * Returns the key under which an alert's message waits, and for how many milliseconds. The messages of quiet hours may
+   * be sent together, and no later one overtakes them. `waits` reports whether a message of a key waits.
+   */
+  messageOf(
+    key: string,
+    now: EpochMillis,
+    waits: (key: string) => boolean,
+  ): { readonly key: string; readonly wait: Millis } {
+    const { within, resolves } = this.#policy
+    const wait = sendsAt(this.#policy, now) - now
+    if (within?.outside !== "digest" || waits(key)) return { key, wait }
+    // A recovery is sent with the messages of its alert alone, so that it ends no other.
+    const together = quietKey(resolves ? key : "")
+    return { key: wait > 0 || waits(together) ? together : key, wait }
+  }
+
+  /** Reports whether nothing is added to the alert yet, because a message waits for the sink. */
+  isWaiting(alert: string, what: Due | "forgotten", now: EpochMillis, waits: (key: string) => boolean): boolean {
+    const { key, wait } = this.messageOf(alert, now, waits)
+    if (key !== quietKey("")) return waits(key)
+    // The message is of all alerts. Quiet hours add a reminder of each to it.
+    return waits(key) && (what === "update" || (what === "reminder" && wait === 0))
   }
 
   /** Reports whether an alert counts the event, after the time before it. For events that were received earlier. */

@@ -6,16 +6,15 @@
  * It limits the memory that a lane uses.
  */
 import { Cause, Duration, Effect, Result } from "effect"
-import { type ChangesPolicy, digestOf } from "../../config/Config.ts"
+import { digestOf } from "../../config/Config.ts"
 import type { Entry } from "../../event/Entry.ts"
-import { nextWithin } from "../../event/Quantities.ts"
 import { attempt, Unrenderable } from "../../formats/Rendering.ts"
 import type { Mute } from "../../journal/Journal.ts"
 import { ownOf, showing } from "../RelayEvents.ts"
 import { type Alerts, alertKey } from "./Alerts.ts"
 import type { Batcher, LaneParts } from "./Batcher.ts"
 import type { RetryPolicy } from "./Outcome.ts"
-import { collectMutedFor, type Item, muteCovers, muteKey } from "./Queue.ts"
+import { collectMutedFor, type Item, muteCovers, muteKey, ownKeyOf } from "./Queue.ts"
 import { behindEach } from "./RetryQueue.ts"
 
 /** Maximum events that a lane holds above its cursor. */
@@ -142,21 +141,16 @@ export class Intake {
    * itself and at once, returns `undefined`.
    */
   #messageOf(key: string, mute: Mute | undefined): { readonly key: string; readonly wait: number } | undefined {
-    const { config, state, progress } = this.#parts
-    const policy = config.alert
-    if (policy?.sends === "digest") return { key, wait: Duration.toMillis(policy.wait) }
-    if (policy?.sends === "changes") return { key, wait: this.#quietFor(policy) }
+    const { config, clock, state, progress, alerts } = this.#parts
+    const { retries } = progress
+    const digest = digestOf(config)
+    if (digest !== undefined) return { key, wait: Duration.toMillis(digest.wait) }
+    if (alerts !== undefined) return alerts.messageOf(key, clock.wall(), retries.hasKey)
     if (state.mute === undefined) return undefined
     const together = muteKey(state.mute, key)
     // A later event of the key must not overtake those that are sent together.
-    const isTogether = mute !== undefined || (key !== "" && progress.retries.hasKey(together))
+    const isTogether = mute !== undefined || (key !== "" && retries.hasKey(together))
     return isTogether ? { key: together, wait: collectMutedFor } : undefined
-  }
-
-  /** Milliseconds until messages of alerts may be sent: 0 outside quiet hours. */
-  #quietFor({ within }: ChangesPolicy): number {
-    const now = this.#parts.clock.wall()
-    return within === undefined ? 0 : nextWithin(now, within) - now
   }
 
   /**
@@ -249,6 +243,7 @@ export class Intake {
       due.filter((sequence) => !read.has(sequence)),
       now + notStoredWait,
     )
+    const items: Array<Item> = []
     for (const entry of entries) {
       const key = retries.get(entry.sequence)?.key
       if (key === undefined) continue
@@ -256,8 +251,9 @@ export class Intake {
         alerts === undefined
           ? entry
           : yield* this.#told(alerts, entry, key).pipe(Effect.onError(() => Effect.sync(() => giveBack(due, now))))
-      if (told !== undefined) this.#parts.queue.addRetry({ entry: told, key })
+      if (told !== undefined) items.push({ entry: told, key })
     }
+    for (const item of items) this.#parts.queue.addRetry(item)
     return entries.length
   })
 
@@ -265,17 +261,23 @@ export class Intake {
   readonly #told = Effect.fnUntraced(function* (this: Intake, alerts: Alerts, entry: Entry, key: string) {
     const { config, log, progress, events } = this.#parts
     const own = ownOf(entry.event)
-    if (own === undefined) return alerts.told(entry, key, this.#textOf(entry))
+    // Messages of several alerts may be sent together, under a key of none.
+    const alertOf = (text: string) => ownKeyOf(key) || alertKey(text)
+    if (own === undefined) {
+      const text = this.#textOf(entry)
+      return alerts.told(entry, alertOf(text), text)
+    }
     const [found] = yield* log.read(own.failure - 1, 1)
     const failure = found?.sequence === own.failure && found.event.erased === undefined ? found.event : undefined
     const text = failure && this.#textOf(showing(entry, failure))
     // A reload may have changed the fields of the key.
-    if (failure !== undefined && text !== undefined && alertKey(text) === key) {
-      return alerts.told(entry, key, text, failure)
+    if (failure !== undefined && text !== undefined && alertKey(text) === alertOf(text)) {
+      return alerts.told(entry, alertOf(text), text, failure)
     }
-    if (alerts.get(own.alert) !== undefined) {
-      alerts.forget(key)
-      progress.alert({ key, state: undefined })
+    const known = alerts.ownKey(entry)
+    if (known) {
+      alerts.forget(known)
+      progress.alert({ key: known, state: undefined })
     }
     progress.count(entry, own.alert)
     events.settle()

@@ -385,7 +385,7 @@ export class Lane {
       if (alerts.nextDue > clock.wall() || !mayAttend()) return
       for (const { key, state, what } of alerts.due(clock.wall())) {
         // Of a sink that is down, only one reminder waits.
-        if (this.progress.retries.hasKey(key)) continue
+        if (alerts.isWaiting(key, what, clock.wall(), this.progress.retries.hasKey)) continue
         if (what === "forgotten") {
           alerts.forget(key)
           this.progress.alert({ key, state: undefined })

@@ -14,7 +14,7 @@ import type { SinkFailure } from "./CircuitBreaker.ts"
 import type { Attempt, Failure } from "./InFlight.ts"
 import { backoff, throttled } from "./LaneClock.ts"
 import type { Failed } from "./Progress.ts"
-import type { Item } from "./Queue.ts"
+import { type Item, ownKeyOf } from "./Queue.ts"
 import type { Refused } from "./Suspects.ts"
 import { type TargetFailure, verdictOf } from "./Verdict.ts"
 
@@ -146,9 +146,10 @@ export class Outcome {
   }
 
   /** Stores the reference of a message with its alert, in the settlement that stores the outcome of the attempt. */
-  #keepReference({ items: [item], reference }: Attempt): void {
+  #keepReference({ items, reference }: Attempt): void {
+    const item = items.at(-1)
     if (item === undefined || reference === undefined) return
-    const change = this.#parts.alerts?.refer(item.entry, item.key, reference)
+    const change = this.#parts.alerts?.refer(item.entry, ownKeyOf(item.key), reference)
     if (change !== undefined) this.#parts.progress.alert(change)
   }
 

@@ -27,7 +27,13 @@ export const muteCovers = ({ from, until }: Mute, { event, replayed }: Entry): b
 /** Returns the key of the events that are sent together. `key` is their order key, or empty if the lane keeps no order. */
 export const muteKey = ({ until }: Mute, key: string): string => `${mutePrefix}${until}:${key}`
 
-/** Reports whether muted events with this key are sent together. */
+/** Returns the key of alerts' messages that quiet hours delay and that are sent together. */
+export const quietKey = (key: string): string => `${mutePrefix}quiet:${key}`
+
+/** Returns the key without the part that says that its events are sent together. */
+export const ownKeyOf = (key: string): string => key.replace(/^#muted:[^:]*:/, "")
+
+/** Reports whether events with this key are sent together after a mute or quiet hours. */
 export const isMuteKey = (key: string): boolean => key.startsWith(mutePrefix)
 
 export interface Item {

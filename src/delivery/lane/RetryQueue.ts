@@ -79,9 +79,7 @@ export class RetryQueue {
   }
 
   /** Reports whether an event of this key waits. */
-  hasKey(key: string): boolean {
-    return this.#keys.has(key)
-  }
+  readonly hasKey = (key: string): boolean => this.#keys.has(key)
 
   all(): Iterable<QueuedRetry> {
     return this.#events.values()

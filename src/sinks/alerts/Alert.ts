@@ -263,23 +263,25 @@ export const actionOf = (entries: ReadonlyArray<Entry>, resolve: boolean): Actio
   return resolve && last !== undefined && failureEndedBy(last.event.type) !== undefined ? "resolve" : "trigger"
 }
 
-/** The group of at least one event, oldest first. */
+/** The group of at least one event, oldest first. Of each alert it has the newest message. */
 export const groupOf = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
-  const last = entries.at(-1)
-  if (last?.alert !== undefined) {
-    const { key, count, first, last: newest, action, status, reference } = last.alert
-    return {
-      ...{ key, count, first, last: newest, samples: [last], action: actionOf(entries, resolve) },
-      ...(action === "reminder" && { isReminder: true }),
-      state: { status, count, reference },
-    }
+  const action = actionOf(entries, resolve)
+  const newest = new Map(entries.map((entry) => [entry.alert?.key, entry]))
+  const shown = entries.filter((entry) => entry.alert === undefined || newest.get(entry.alert.key) === entry)
+  const samples = Template.some(shown, maxSamples)
+  const notes = shown.flatMap(({ alert }) => alert ?? [])
+  const [note] = notes
+  if (note === undefined) {
+    const [first = 0, last = 0] = [entries[0], entries.at(-1)].map((entry) => entry?.event.receivedAt)
+    return { action, samples, count: entries.length, first, last }
   }
+  const { key, status, count, reference } = note
   return {
-    action: actionOf(entries, resolve),
-    samples: Template.some(entries, maxSamples),
-    count: entries.length,
-    first: entries[0]?.event.receivedAt ?? 0,
-    last: last?.event.receivedAt ?? 0,
+    ...{ action, samples, count: notes.reduce((sum, { count }) => sum + count, 0) },
+    first: Math.min(...notes.map(({ first }) => first)),
+    last: Math.max(...notes.map(({ last }) => last)),
+    ...(notes.every(({ action }) => action === "reminder") && { isReminder: true }),
+    ...(notes.length === 1 && { key, state: { status, count, reference } }),
   }
 }
 

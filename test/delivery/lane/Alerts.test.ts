@@ -10,8 +10,10 @@ import {
   keptFor,
   maxAlerts,
   next,
+  remindsAt,
   type Signal,
 } from "../../../src/delivery/lane/Alerts.ts"
+import { quietKey } from "../../../src/delivery/lane/Queue.ts"
 import { ownEvent, ownOf } from "../../../src/delivery/RelayEvents.ts"
 import { entry } from "../../sinks/samples.ts"
 
@@ -340,6 +342,42 @@ describe("the alerts of a lane", () => {
     expect(alerts.take(failed(maxAlerts + 1), "another")).toMatchObject({ sends: true, state: undefined })
     expect(alerts.take(failed(maxAlerts + 2), "key 1")).toMatchObject({ sends: false, alert: 1 })
     expect(alerts.size).toBe(maxAlerts)
+  })
+})
+
+describe("a message of an alert in quiet hours", () => {
+  // Open from 08:00 to 18:00.
+  const within = { hours: { from: 8 * 60, to: 18 * 60 }, timeZone: "UTC", outside: "digest" } as const
+  const [night, day] = [20 * 60 * minute, 10 * 60 * minute]
+  const own = new Alerts({ ...policy, within }, [])
+  const shared = new Alerts({ ...policy, within, resolves: false }, [])
+  const later = new Alerts({ ...policy, within: { ...within, outside: "later" } }, [])
+  const toMorning = 12 * 60 * minute
+
+  test("waits for their end, by itself or with others", () => {
+    const nothing = () => false
+    expect(later.messageOf("k", night, nothing)).toEqual({ key: "k", wait: toMorning })
+    expect(own.messageOf("k", night, nothing)).toEqual({ key: quietKey("k"), wait: toMorning })
+    expect(shared.messageOf("k", night, nothing)).toEqual({ key: quietKey(""), wait: toMorning })
+    for (const alerts of [later, own, shared]) {
+      expect(alerts.messageOf("k", day, nothing)).toEqual({ key: "k", wait: 0 })
+      // It was sent before the quiet hours, and failed.
+      expect(alerts.messageOf("k", night, (key) => key === "k").key).toBe("k")
+    }
+    expect(own.messageOf("k", day, (key) => key === quietKey("k"))).toEqual({ key: quietKey("k"), wait: 0 })
+  })
+
+  test("keeps others from being added, except reminders and ends that the message of all alerts shows", () => {
+    const waits = (key: string) => key === quietKey("k") || key === quietKey("")
+    const kinds = ["reminder", "update", "expiry"] as const
+    const added = (alerts: Alerts, now: number) => kinds.filter((what) => !alerts.isWaiting("k", what, now, waits))
+    expect([added(own, night), added(own, day)]).toEqual([[], []])
+    expect([added(shared, night), added(shared, day)]).toEqual([["reminder", "expiry"], ["expiry"]])
+  })
+
+  test("is followed by a reminder only when the time after their end has passed", () => {
+    const [first] = [next({ ...policy, within, after: { ...policy.after, count: 1 } }, undefined, failure(1, 20 * 60))]
+    expect(first?.state && remindsAt({ ...policy, within }, first.state)).toBe((32 + 4) * 60 * minute)
   })
 })
 

@@ -64,6 +64,13 @@ export const mutants = mutantsOf({
       "return state.reference",
     ],
   },
+  "test/delivery/Alerts.test.ts": {
+    "a message of quiet hours is not overtaken": [
+      "src/delivery/lane/Alerts.ts",
+      "wait > 0 || waits(together) ? together : key",
+      "wait > 0 ? together : key",
+    ],
+  },
   "test/sinks/alerts/slack/SlackApi.test.ts": {
     "a message that is gone is posted again": [
       "src/sinks/alerts/slack/Slack.ts",

@@ -186,6 +186,21 @@ describe("an alert of a group", () => {
     expect(Alert.compile(usual)({ ...group, key: "by type" }).key).toBe("by type")
   })
 
+  test("of several messages has the newest of each alert, and the key and the state only of a single alert", () => {
+    const about = (sequence: number, key: string, action: "trigger" | "reminder" | "resolve", count: number) => {
+      const note = { key, action, status: "firing", count, first: sequence * 1_000, last: sequence * 2_000 } as const
+      return { ...of(sequence, { id: key }), alert: note }
+    }
+    const [one, two, three] = [about(1, "a", "trigger", 2), about(2, "b", "trigger", 3), about(3, "a", "reminder", 4)]
+    const several = Alert.groupOf([one, two, three])
+    expect(several).toEqual({ action: "trigger", samples: [two, three], count: 7, first: 2_000, last: 6_000 })
+    expect(Alert.compile(usual)(several).summary).toStartWith("7 × ")
+    expect(Alert.groupOf([one, about(4, "a", "resolve", 5)], true)).toMatchObject({
+      ...{ action: "resolve", key: "a", count: 5, samples: [{ sequence: 4 }], state: { count: 5 } },
+    })
+    expect(Alert.groupOf([three, about(5, "b", "reminder", 1)]).isReminder).toBe(true)
+  })
+
   test("of a policy has the count and the times of its failures, and says that it reminds", () => {
     const note = { key: "refresh_failed/acct_1", status: "firing", count: 7, first: 1_000, last: 61_000 } as const
     const about = (action: "trigger" | "reminder" | "resolve") =>
