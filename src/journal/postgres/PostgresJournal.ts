@@ -68,8 +68,11 @@ const laneIn = (member: Member.Member, stream: StreamState, name: string): Moved
   let now = stream
   let log: MovedLanes.MovingLog | undefined
   return {
-    moveKept: Effect.fnUntraced(function* (to) {
+    moveKept: Effect.fnUntraced(function* (sink) {
       const isConfigured = () => true
+      // Another relay with a newer config may have renamed the sink.
+      const renamed = now.names.laneOf(sink, Number.POSITIVE_INFINITY)
+      const to = renamed === name ? sink : renamed
       // Two lanes exist then, so this is not a rename: events are appended again, and recorded as moved.
       yield* LaneMoves.open(stream, to, { isConfigured })
       const count = yield* LaneMoves.open(stream, to, { renamedFrom: name, isConfigured })

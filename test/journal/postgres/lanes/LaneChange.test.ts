@@ -31,6 +31,19 @@ suiteUnless(reasonToSkip(), "a change of lanes", () => {
     expect(yield* (yield* start("a")).journal.lanes).toEqual([])
   })
 
+  it.effect("that moves a lane to a sink that another relay has renamed moves it to the renamed lane", function* () {
+    const { start } = yield* relays
+    const { journal: a } = yield* start("a")
+    const { journal: b } = yield* start("b")
+    yield* b.openLane("before")
+    for (const id of ["one", "two"]) yield* b.append(event(id), ["removed"])
+    yield* b.openLane("after", { renamedFrom: "before" })
+    expect(yield* a.moveLane("removed", "before")).toBe(2)
+    yield* seconds(3)
+    const found = (yield* b.lanes).filter(({ backlog }) => backlog > 0)
+    expect(found.map(({ name, backlog }) => [name, backlog])).toEqual([["after", 2]])
+  })
+
   // After each transaction of a move in turn, the relay stalls, and the stream's own relay takes an event for the lane.
   it.effect("that moves a lane loses no event, whenever another relay opens the lane again", function* () {
     const { start, sql } = yield* relays
