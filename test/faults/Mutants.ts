@@ -54,7 +54,7 @@ const run = async (mutant: Mutant, seed: number): Promise<Found> => {
     if (code === 0 && skipped !== undefined) return { verdict: "skipped", why: skipped }
     return { verdict: "ALIVE", why: `its line did not fail (exit ${code})\n${output}` }
   } finally {
-    rmSync(copy, { recursive: true })
+    rmSync(copy, { recursive: true, force: true })
   }
 }
 

@@ -22,6 +22,11 @@ export const mutants = mutantsOf({
       "    for (const row of rows) this.put(row)\n",
       "",
     ],
+    "an empty lane is removed in the transaction that found it empty": [
+      journal("sqlite/service/SqliteLanes"),
+      "size() > 0 ? { result: false }",
+      "size() < 0 ? { result: false }",
+    ],
     "an erasure ends a pending event at its sink": [
       journal("archive/Erasure"),
       "wanted: sequences, givenUp, left: []",
@@ -45,6 +50,16 @@ export const mutants = mutantsOf({
       journal("postgres/tables/DatabaseSchema"),
       "FROM jsonb_each(changed) WHERE lanes ? key",
       "FROM jsonb_each(changed)",
+    ],
+    "a moved lane that has other events by now is not removed": [
+      journal("postgres/lanes/LaneChange"),
+      "before.movingFrom(name)?.after !== moved",
+      "before.movingFrom(name)?.after === -1",
+    ],
+    "the events of a lane that another relay opened again are not moved": [
+      journal("postgres/append/LaneEmptying"),
+      " AND names -> $3 ->> 'after' = $5",
+      " AND $5::text IS NOT NULL",
     ],
   },
   descriptors: {
