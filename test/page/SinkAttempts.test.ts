@@ -18,7 +18,7 @@ const event = (sequence: number, ...sinks: Event["sinks"]): Event => ({
 test("failures that differ only in ids and numbers have one cause, the most frequent cause first", () => {
   const letters = [
     letter(3, attempt(30, "answered 413")),
-    letter(2, attempt(20, "answered 422: no client 10002")),
+    { ...letter(2, attempt(20, "answered 422: no client 10002")), type: "client.updated" },
     letter(1, attempt(5, "answered 500"), attempt(10, "answered 422: no client 10001", 2)),
   ]
   const retrying = event(
@@ -26,10 +26,9 @@ test("failures that differ only in ids and numbers have one cause, the most freq
     { sink: "lake", outcome: "retrying", attempts: [attempt(99, "of another sink")] },
     { sink: "crm", outcome: "retrying", attempts: [attempt(40, "answered 422: no client 10004")] },
   )
-  const causes = causesOf(letters, [retrying], "crm").map(({ count, message, sequence }) => [count, message, sequence])
-  expect(causes).toEqual([
-    [3, "answered 422: no client 10004", 4],
-    [1, "answered 413", 3],
+  expect(causesOf(letters, [retrying], "crm")).toMatchObject([
+    { count: 3, message: "answered 422: no client 10004", sequence: 4, types: ["client.created", "client.updated"] },
+    { count: 1, message: "answered 413", sequence: 3, types: ["client.created"] },
   ])
 })
 

@@ -38,7 +38,7 @@ const load = async (sink: string) => {
 const causeColumns: ReadonlyArray<Column<Cause>> = [
   { title: "Events", kind: "amount", cell: ({ count }) => number(count) },
   { title: "Why", kind: "words", cell: ({ message }) => <Message of={message} max={500} /> },
-  { title: "Type", kind: "name", cell: ({ type }) => <TypeName of={type} max={80} /> },
+  { title: "Types", kind: "name", cell: ({ types }) => <TypeName of={types.join(", ")} max={80} /> },
   { title: "Newest", cell: ({ at }) => <Moment at={at} /> },
   { title: "Event", cell: ({ id, sequence }) => <EventLink id={id} sequence={sequence} /> },
 ]

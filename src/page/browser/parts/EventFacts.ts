@@ -19,14 +19,14 @@ export interface Attempted {
 export interface Cause {
   readonly message: string
   readonly count: number
+  readonly types: ReadonlyArray<string>
   /** The newest of these events. */
   readonly at: number
   readonly id: string
   readonly sequence: number
-  readonly type: string
 }
 
-type Failure = Omit<Cause, "count">
+type Failure = Omit<Cause, "count" | "types"> & { readonly type: string }
 type Tried = Pick<Event, "id" | "sequence" | "type"> & Pick<Event["sinks"][number], "attempts">
 
 const ofLetter = ({ id, eventId, type, attempts }: DeadLetter): Tried => ({
@@ -60,7 +60,11 @@ export const causesOf = (
   const failures = [...letters.map(ofLetter), ...waiting].flatMap(failureOf).sort((one, other) => other.at - one.at)
   const causes = Map.groupBy(failures, ({ message }) => alike(message))
   return [...causes.values()]
-    .flatMap(([first, ...others]) => (first === undefined ? [] : [{ ...first, count: others.length + 1 }]))
+    .flatMap((events) => {
+      const [newest] = events
+      const types = [...new Set(events.map(({ type }) => type))]
+      return newest === undefined ? [] : [{ ...newest, types, count: events.length }]
+    })
     .sort((one, other) => other.count - one.count)
 }
 
