@@ -14,7 +14,7 @@ const mebibyte = 1024 * 1024
 
 interface LogRow {
   readonly count: number
-  readonly bytes: Uint8Array
+  readonly bytes: Uint8Array | null
 }
 
 /** Counts the events of the rows of the log that a search reads, and the most bytes that one statement reads. */
@@ -29,7 +29,7 @@ const counting = (db: Database) => {
           if (!/received_to FROM log/.test(all[0])) return
           const read = rows as ReadonlyArray<LogRow>
           for (const { count } of read) events += count
-          const bytes = read.reduce((sum, row) => sum + row.bytes.length, 0)
+          const bytes = read.reduce((sum, row) => sum + (row.bytes?.length ?? 0), 0)
           mostBytes = Math.max(mostBytes, bytes)
         }),
       ),
@@ -61,6 +61,31 @@ suiteUnless(reasonToSkip(), "a page of events on PostgreSQL", () => {
       after = page.next
     }
     expect(found).toEqual(ids)
+  })
+
+  it.effect("gets only the rows of the log that have a text, and counts the events of the others", function* () {
+    const { start } = yield* relays
+    let mostBytes = () => 0
+    const { journal } = yield* start("a", undefined, (db) => {
+      const counted = counting(db)
+      mostBytes = counted.mostBytes
+      return counted.database
+    })
+    yield* journal.openLane("lake")
+    for (let first = 0; first < groups * group; first += group) {
+      const some = Array.from({ length: group }, (_, index) => {
+        const note = first + index === group + 1 ? 'of "cli_1"' : "x".repeat(1_000)
+        const body = new TextEncoder().encode(JSON.stringify({ note }))
+        return journal.append(event(`e${first + index}`, { body }), ["lake"])
+      })
+      yield* Effect.all(some, { concurrency: "unbounded" })
+    }
+    for (const mentioned of ["cli_1", '"cli_1"', "cli_2"]) {
+      const page = yield* journal.events({ mentioned, after: "", through: yield* journal.end, limit: 10 })
+      expect(page.events.map(({ event }) => event.id)).toEqual(mentioned === "cli_2" ? [] : [`e${group + 1}`])
+      expect([page.looked, page.next]).toEqual([groups * group, undefined])
+    }
+    expect(mostBytes()).toBeLessThan(2 * group * 1_100)
   })
 
   it.effect("reads at most a few mebibytes at a time", function* () {

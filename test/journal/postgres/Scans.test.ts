@@ -42,8 +42,8 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
     "dead, ended, outcome, retry: WITH gone AS ( DELETE FROM log WHERE first = ANY($3::bigint[…",
   ],
   "4 bytes of each id of an event or an object, by which it is found": [
-    "log: SELECT first, count, void, altered, bytes, received_to, foun… given $1 $2 $3 $7",
-    "log: SELECT first, count, void, altered, bytes, received_to, foun… given $1 $2 $7 $8 $9",
+    "log: SELECT first, count, void, altered, received_to, found, CASE… given $1 $2 $3 $7",
+    "log: SELECT first, count, void, altered, received_to, found, CASE… given $1 $2 $7 $8 $9",
   ],
   "begins among the dead letters of one event": [
     "dead: SELECT lane, sequence, at, type, attempts, record FROM ( SEL…",

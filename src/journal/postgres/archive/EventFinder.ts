@@ -12,7 +12,7 @@ import { streamOf } from "../../Sequences.ts"
 import { maxEvents } from "../../stream/CommitBatch.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { decodeStored, type Stored } from "../../stream/Record.ts"
-import type { SearchIds } from "../../stream/SearchIds.ts"
+import { type SearchIds, textsOf } from "../../stream/SearchIds.ts"
 import {
   foundEvent,
   heldStatus,
@@ -34,8 +34,8 @@ const atOnce = 64
 const maxBytes = 4 * 1024 * 1024
 /** The approximate number of events that the first query reads, unless the page is larger. Each query doubles it. */
 const firstLook = 128
-/** `firstLook` for an object. Its events are in few rows, and each query for them reads the hashes of all rows. */
-const firstLookForObject = 2_048
+/** `firstLook` for an object or a text. Its events are in few rows, and each query for an object reads the hashes of all rows. */
+const firstLookInFewRows = 2_048
 
 /**
  * The place of a search: after an entry of a row of the log, or among the retries
@@ -75,6 +75,16 @@ const onlyIn = ({ outcome }: EventQuery): ReadonlyArray<string> | undefined =>
 interface Candidate extends Stored {
   readonly at: At
 }
+
+/** A row of the log. It has no bytes if it was read for a text that it doesn't have. */
+interface LogRow extends Omit<StreamRow, "bytes"> {
+  readonly bytes: StreamRow["bytes"] | null
+  readonly received_to: number
+  readonly found: number
+}
+
+const storedIn = ({ bytes, ...row }: LogRow): ReadonlyArray<Stored> =>
+  bytes === null ? [] : storedOf({ ...row, bytes }, () => {})
 
 /** Searches the events of all streams. `now` returns monotonic milliseconds. */
 export class EventFinder {
@@ -117,9 +127,10 @@ export class EventFinder {
     let looked = 0
     let lookedTo = 0
     const deadline = this.#now() + pageTimeout
-    const first = query.object === undefined ? firstLook : firstLookForObject
+    const first = query.object === undefined && query.mentioned === undefined ? firstLook : firstLookInFewRows
     for (let size = Math.max(query.limit, first); ; size *= 2) {
-      const { candidates, next } = yield* this.#look(query, at, isForward, size)
+      const { candidates, passed, next } = yield* this.#look(query, at, isForward, size)
+      looked += passed
       const wanted = candidates.filter(({ at }) => !isForward || compare(at, through) <= 0)
       const matching = wanted.filter(({ entry }) => match.event(entry.sequence, entry.event, entry.sinks))
       const deliveries = yield* this.#deliveries(matching)
@@ -132,8 +143,10 @@ export class EventFinder {
         events.push(foundEvent({ entry, origin }, textOf(place), query, states))
         if (events.length >= query.limit) return { events, looked, lookedTo, next: textOf(place) }
       }
-      if (next === undefined || wanted.length < candidates.length) return { events, looked, lookedTo }
+      const isAtEnd = next === undefined || (isForward && compare(next, through) >= 0)
+      if (isAtEnd || wanted.length < candidates.length) return { events, looked, lookedTo }
       at = next
+      if (passed > 0 && at.receivedTo > 0) lookedTo = at.receivedTo
       if (this.#now() > deadline) return { events, looked, lookedTo, next: textOf(at) }
     }
   })
@@ -149,19 +162,25 @@ export class EventFinder {
     const isLogged = onlyIn(query) === undefined
     if (isKept(at) || !(isLogged || isForward)) {
       const found = yield* this.#kept(query, isKept(at) ? at : newestKept, isForward)
-      return { ...found, next: found.next ?? (isForward && isLogged ? firstRow : undefined) }
+      return { ...found, passed: 0, next: found.next ?? (isForward && isLogged ? firstRow : undefined) }
     }
-    if (!isLogged) return { candidates: [], next: undefined }
+    if (!isLogged) return { candidates: [], passed: 0, next: undefined }
     const found = yield* this.#rows(query, at, isForward, size)
     return { ...found, next: found.next ?? (isForward ? undefined : newestKept) }
   })
 
-  /** Reads rows of the log: the row of `at`, and then others until they have `size` events. */
+  /**
+   * Reads rows of the log: the row of `at`, and then others until they have `size` events. For a text that is anywhere in
+   * a body, the database reads the rows, and returns the bytes of those that have it. `passed` counts the other events.
+   */
   #rows = Effect.fnUntraced(function* (this: EventFinder, query: EventQuery, at: At, isForward: boolean, size: number) {
     const [compared, order] = isForward ? [">=", "ASC"] : ["<=", "DESC"]
     const { rows } = yield* refusing(
-      this.#db.query<StreamRow & { received_to: number; found: number }>(
-        `SELECT ${columns}, received_to, found FROM (
+      this.#db.query<LogRow>(
+        `SELECT first, count, void, altered, received_to, found,
+           CASE WHEN $10::bytea[] IS NULL OR EXISTS (SELECT FROM unnest($10) AS texts (text) WHERE position(text IN bytes) > 0)
+             THEN bytes END AS bytes
+         FROM (
            SELECT *, count(*) OVER () AS found, sum(count) OVER looked - count - first_value(count) OVER looked AS before,
              sum(octet_length(bytes)) OVER looked - octet_length(bytes) AS bytes_before
            FROM (
@@ -185,13 +204,17 @@ export class EventFinder {
           size,
           query.object === undefined ? null : objectOf(query.object),
           query.object === undefined ? null : pointersOf(this.#searchIds),
+          query.mentioned === undefined ? null : textsOf(query.mentioned).map((text) => Buffer.from(text)),
         ],
       ),
     )
     const direction = isForward ? 1 : -1
+    // The row of `at` was passed before.
+    const isNew = ({ first, received_to }: LogRow) => first !== at.first || received_to !== at.receivedTo
+    const passed = rows.reduce((sum, row) => (row.bytes === null && isNew(row) ? sum + row.count : sum), 0)
     const candidates = rows
       .flatMap((row) =>
-        storedOf(row, () => {}).map(({ entry, origin }): Candidate => {
+        storedIn(row).map(({ entry, origin }): Candidate => {
           const place = entry.sequence - row.first + 1
           return { entry, origin, at: { receivedTo: row.received_to, first: row.first, place } }
         }),
@@ -202,9 +225,9 @@ export class EventFinder {
       .sort((a, b) => compare(a.at, b.at) * direction)
     const last = rows.at(-1)
     if (last === undefined || (rows.length === last.found && last.found < atOnce))
-      return { candidates, next: undefined }
+      return { candidates, passed, next: undefined }
     const { received_to, first, count } = last
-    return { candidates, next: { receivedTo: received_to, first, place: isForward ? count : 1 } }
+    return { candidates, passed, next: { receivedTo: received_to, first, place: isForward ? count : 1 } }
   })
 
   /** Reads retries and dead letters: those that are no longer in the log, or all with the query's outcome. */
