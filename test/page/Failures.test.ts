@@ -111,6 +111,30 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await untilLane("crm", ({ deadLetters }) => deadLetters === 1)
   })
 
+  test("says before a replay which events it has, and that newer ones of their keys were delivered", async () => {
+    const config = site.config()
+    const sinks = config.sinks as Record<string, object>
+    site.writeConfig({ ...config, sinks: { ...sinks, crm: { ...sinks.crm, order: "key", key: "{{account_id}}" } } })
+    await site.run("reload")
+    const refuse = site.answers.get("/crm") ?? (() => new Response())
+    site.answers.delete("/crm")
+    await site.deliver({ id: "evt_newer", type: "client.updated", account: "acct_9" })
+    const isDelivered = async () =>
+      (await site.run("events", "--sink", "crm", "--outcome", "delivered")).includes("newer")
+    while (!(await isDelivered())) await Bun.sleep(100)
+    await show("sink/crm")
+    await page.getByRole("button", { name: "Replay all dead letters…" }).click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByText("1 newer event of the same keys was delivered to crm already.").waitFor()
+    await dialog.getByText("These events").click()
+    await dialog.getByRole("link", { name: "evt_failed" }).waitFor()
+    expect(await dialog.textContent()).not.toContain("quarantine")
+    await dialog.getByRole("button", { name: "Cancel" }).click()
+    site.answers.set("/crm", refuse)
+    site.writeConfig(config)
+    await site.run("reload")
+  })
+
   test("finds an event, a place in the log, a dead letter, an account and a client in one box", async () => {
     const find = async (id: string) => {
       await show("events")
@@ -137,7 +161,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await page.getByRole("button", { name: "Search" }).click()
     await page.waitForURL(/sink=crm/)
     await page.getByRole("link", { name: "evt_failed" }).waitFor()
-    await page.getByLabel("Outcome").selectOption("delivered")
+    await page.getByLabel("Outcome").selectOption("pending")
     await page.getByRole("button", { name: "Search" }).click()
     await page.getByText(/^No match in/).waitFor()
   })

@@ -89,16 +89,12 @@ const filterOf = ({ sink = "", type = "", ...query }: Readonly<Record<string, st
   ...timesOf(query),
 })
 
-/**
- * The number of dead letters that a change concerns. With a filter by type or time, they are counted. A replay leaves out
- * erased events and those that no route takes.
- */
-const amountOf = async (selection: Selection, what: "replay" | "drop"): Promise<number> => {
-  if ("ids" in selection) return selection.ids.length
-  const { sink = "", types: [type] = [], ...times } = selection
-  if (type === undefined && Object.keys(times).length === 0) return countOf(await admin.status(), sink)
-  const { count, erased, stayed } = await admin.previewDeadLetters(selection)
-  return what === "replay" ? count : stayed.reduce((sum, { count }) => sum + count, count + erased)
+/** Previews a replay of dead letters, or counts those to drop. A replay leaves out erased events and those that no route takes. */
+const previewOf = async (selection: Selection, what: "replay" | "drop") => {
+  if (what === "drop" && "ids" in selection) return { count: selection.ids.length }
+  const preview = await admin.previewDeadLetters(selection)
+  const { count, erased, stayed } = preview
+  return what === "replay" ? preview : { count: stayed.reduce((sum, { count }) => sum + count, count + erased) }
 }
 
 export const DeadLetterList = ({ status }: { readonly status: Status }) => {
@@ -124,8 +120,8 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
   const latest = useLatest(question)
   const ask = (confirm: typeof confirmReplay, what: "replay" | "drop") => () =>
     latest(
-      amountOf(selection, what),
-      (amount) => confirm(selection, amount, relayCommand("dlq", what, ...letterWords(selection))),
+      previewOf(selection, what),
+      (preview) => confirm(selection, preview, relayCommand("dlq", what, ...letterWords(selection))),
       (problem) => say(problem, true),
     )
   const which = chosen.size > 0 ? `${number(chosen.size)} chosen` : isFiltered ? "all of these" : "all"

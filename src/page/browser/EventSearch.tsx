@@ -51,10 +51,10 @@ const linkOf = async (id: string): Promise<string> => {
   return events.length > 0 ? linkTo("events", "", { account: id }) : linkTo("event", id)
 }
 
-const outcomes = [
+export const outcomes = [
   ...["delivered", "pending", "retrying", "dead", "counted", "dropped", "replayed", "moved"],
   ...["laneRemoved", "unrecorded", "unrouted"],
-]
+] as const
 
 const columns: ReadonlyArray<Column<Event>> = [
   { title: "Received", cell: ({ receivedAt }) => <Moment at={receivedAt} /> },

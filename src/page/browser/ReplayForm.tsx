@@ -4,7 +4,8 @@ import { replayWords } from "../../admin/replay/ReplayCommand.ts"
 import type { Replay, ReplayEvents, ReplayRequest } from "../../admin/replay/ReplayReport.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { count, plain, relayCommand } from "../../formats/Texts.ts"
-import { sinksOf } from "./parts/Actions.tsx"
+import { outcomes } from "./EventSearch.tsx"
+import { Previewed, sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import { confirm, WhyReadOnly } from "./parts/Confirm.tsx"
 import { anyEvent, Choice, EventFields, Filters, TextField, timesOf, useForm, webhooksOf } from "./parts/Fields.tsx"
@@ -13,10 +14,9 @@ import { place } from "./parts/Location.ts"
 import { connections, isReadOnly, status as latest } from "./parts/RelayLink.ts"
 import { Message, Moment, Nothing, number, Pill, Text, TypeName } from "./parts/Shown.tsx"
 
-const outcomes = ["delivered", "pending", "retrying", "dead", "unrouted"] as const
 const everyMillis = 500
 
-const empty = { ...anyEvent, id: "", sink: "" }
+const empty = { ...anyEvent, id: "", sink: "", to: "", rate: "" }
 
 const requestOf = (form: typeof empty): ReplayRequest => {
   const [first, ...more] = form.type.split(/[\s,]+/).filter((one) => one !== "")
@@ -28,9 +28,11 @@ const requestOf = (form: typeof empty): ReplayRequest => {
     ...(form.object.trim() !== "" && { object: form.object.trim() }),
     ...(form.webhook !== "" && { webhook: form.webhook }),
     ...(outcome !== undefined && { outcome }),
+    ...(form.sink !== "" && { sink: form.sink }),
     ...timesOf(form),
   }
-  return { events, to: form.sink === "" ? "routed" : { sink: form.sink } }
+  const rate = form.rate.trim()
+  return { events, to: form.to === "" ? "routed" : { sink: form.to }, ...(rate !== "" && { rate: Number(rate) }) }
 }
 
 const target = ({ to }: Pick<Replay, "to">): string =>
@@ -45,7 +47,7 @@ const leftOutWords = {
 } as const
 
 const Summary = ({ replay }: { readonly replay: Replay }) => {
-  const { groups, others, newer, undelivered, leftOut, removedSinks } = replay
+  const { groups, others, undelivered, leftOut, removedSinks } = replay
   const left = Object.entries(leftOutWords).filter(([key]) => leftOut[key as keyof typeof leftOut] > 0)
   return (
     <>
@@ -65,13 +67,7 @@ const Summary = ({ replay }: { readonly replay: Replay }) => {
           will receive {undelivered === 1 ? "it" : "them"} twice.
         </p>
       )}
-      {newer.map(({ sink, count: many, atLeast }) => (
-        <p key={sink} class="advice">
-          {atLeast === true && "At least "}
-          {count(many, "newer event")} of the same keys {many === 1 ? "was" : "were"} delivered to <Text of={sink} />{" "}
-          already. It would get older events of these keys after them.
-        </p>
-      ))}
+      <Previewed {...replay} />
       {left.map(([key, words]) => (
         <p key={key} class="quiet">
           Left out: {number(leftOut[key as keyof typeof leftOut])} {words}.
@@ -86,7 +82,8 @@ const Summary = ({ replay }: { readonly replay: Replay }) => {
   )
 }
 
-const send = (dry: Replay, onStarted: () => void): void =>
+const send = (dry: Replay, onStarted: () => void): void => {
+  const { events, to, rate } = dry
   confirm({
     title: `Send ${count(dry.count, "event")} again?`,
     what: (
@@ -101,11 +98,12 @@ const send = (dry: Replay, onStarted: () => void): void =>
     command: relayCommand(...replayWords(dry)),
     yes: `Send ${number(dry.count)}`,
     act: async () => {
-      await admin.startReplay({ events: dry.events, to: dry.to })
+      await admin.startReplay({ events, to, ...(rate !== undefined && { rate }) })
       onStarted()
       return "The replay has started."
     },
   })
+}
 
 const cancel = ({ id, count: done }: Replay, onDone: () => void): void =>
   confirm({
@@ -192,7 +190,9 @@ export const ReplayForm = ({ status }: { readonly status: Status }) => {
       <Filters onSubmit={dryRun}>
         <TextField label="Id" {...field("id")} placeholder="evt_… or seq_…" />
         <EventFields typeLabel="Types" {...{ field, outcomes }} webhooks={webhooksOf(status)} />
-        <Choice label="To" {...field("sink")} of={sinksOf(status)} any="those of its routing" />
+        <Choice label="Sink" {...field("sink")} of={sinksOf(status)} />
+        <Choice label="To" {...field("to")} of={sinksOf(status)} any="those of its routing" />
+        <TextField label="Events a second" {...field("rate")} placeholder="no limit" />
         <button type="submit" class="primary" disabled={isReadOnly.value}>
           Dry run
         </button>

@@ -115,7 +115,10 @@ const SinkOutcome = ({
         <Outcome of={sink} />
         <When of={sink} />
         {outcome === "dead" && !isErased && (
-          <button type="button" onClick={() => confirmReplay({ ids: [id] }, 1, relayCommand("dlq", "replay", id))}>
+          <button
+            type="button"
+            onClick={() => confirmReplay({ ids: [id] }, { count: 1 }, relayCommand("dlq", "replay", id))}
+          >
             Replay…
           </button>
         )}

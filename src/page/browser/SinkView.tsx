@@ -66,7 +66,7 @@ const ReplaySince = ({ sink }: { readonly sink: string }) => {
     const selection = { sink, ...(at !== undefined && { since: at }) }
     latest(
       admin.previewDeadLetters(selection),
-      ({ count }) => confirmReplay(selection, count, relayCommand("dlq", "replay", ...letterWords(selection))),
+      (preview) => confirmReplay(selection, preview, relayCommand("dlq", "replay", ...letterWords(selection))),
       (problem) => say(problem, true),
     )
   }

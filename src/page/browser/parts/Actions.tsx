@@ -2,13 +2,14 @@
 import { type Signal, signal } from "@preact/signals"
 import type { AlertReport } from "../../../admin/api/Api.ts"
 import type { Selection } from "../../../admin/api/DeadLetterApi.ts"
+import type { DeadLettersPreview } from "../../../admin/replay/ReplayReport.ts"
 import type { Lane, Status } from "../../../admin/status/Status.ts"
 import { quarantine } from "../../../event/Event.ts"
 import { count, plain, relayCommand } from "../../../formats/Texts.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
 import { Choice } from "./Fields.tsx"
-import { number } from "./Shown.tsx"
+import { EventLink, Message, Moment, number, Text, TypeName } from "./Shown.tsx"
 
 /** The lengths of a pause in milliseconds, by the flag's value. */
 const lengths: Readonly<Record<string, number>> = { "1h": 3_600_000, "8h": 28_800_000, "1d": 86_400_000 }
@@ -258,15 +259,67 @@ export const AlertActions = ({ alert }: { readonly alert: AlertReport }) => {
   )
 }
 
-/** `amount` is the number of dead letters, or a text if the number is not known exactly. */
-export const confirmReplay = (selection: Selection, amount: number, command: string): void => {
+/** The first and last events that are replayed, and the sinks that would get them after newer events. */
+export const Previewed = ({ first, last, newer }: Pick<DeadLettersPreview, "first" | "last" | "newer">) => (
+  <>
+    {newer.map(({ sink, count: many, atLeast }) => (
+      <p key={sink} class="advice">
+        {atLeast === true && "At least "}
+        {count(many, "newer event")} of the same keys {many === 1 ? "was" : "were"} delivered to <Text of={sink} />{" "}
+        already. It would get older events of these keys after them.
+      </p>
+    ))}
+    {first.length > 0 && (
+      <details>
+        <summary>{last.length === 0 ? "These events" : "The first and last of these events"}</summary>
+        <ul class="ends">
+          {[...first, ...last].map(({ sequence, id, type, accountId, receivedAt }) => (
+            <li key={sequence}>
+              <EventLink id={id} sequence={sequence} /> <TypeName of={type} max={80} /> <Text of={accountId} />{" "}
+              <span class="quiet">
+                received <Moment at={receivedAt} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      </details>
+    )}
+  </>
+)
+
+const LetterNotes = ({ stayed, erased, ...preview }: Omit<DeadLettersPreview, "count">) => (
+  <>
+    {stayed.map(({ why, count: many }) => (
+      <p key={why} class="advice">
+        {number(many)} would stay in quarantine: <Message of={why} />
+      </p>
+    ))}
+    {erased > 0 && <p class="quiet">Left out: {number(erased)} erased.</p>}
+    <Previewed {...preview} />
+  </>
+)
+
+const mayHoldQuarantined = (selection: Selection): boolean =>
+  "ids" in selection
+    ? selection.ids.some((id) => id.startsWith(`${quarantine}:`))
+    : selection.sink === undefined || selection.sink === quarantine
+
+/** Asks whether to replay dead letters. Without a preview, it shows only their number. */
+export const confirmReplay = (
+  selection: Selection,
+  { count: amount, ...preview }: { readonly count: number } | DeadLettersPreview,
+  command: string,
+): void => {
   confirm({
     title: `Replay ${count(amount, "dead letter")}?`,
     what: (
-      <p>
-        {amount === 1 ? "It is" : "They are"} sent to {amount === 1 ? "its sink" : "their sinks"} again; what is in
-        quarantine is routed by the config in force.
-      </p>
+      <>
+        <p>
+          {amount === 1 ? "It is" : "They are"} sent to {amount === 1 ? "its sink" : "their sinks"} again.
+          {mayHoldQuarantined(selection) && " Events in quarantine are routed by the config in force."}
+        </p>
+        {"first" in preview && <LetterNotes {...preview} />}
+      </>
     ),
     command,
     yes: "Replay",
@@ -280,7 +333,11 @@ export const confirmReplay = (selection: Selection, amount: number, command: str
   })
 }
 
-export const confirmDrop = (selection: Selection, amount: number, command: string): void => {
+export const confirmDrop = (
+  selection: Selection,
+  { count: amount }: { readonly count: number },
+  command: string,
+): void => {
   confirm({
     title: `Delete ${count(amount, "dead letter")}?`,
     what: <p>Their events will not be delivered. This can’t be undone.</p>,
