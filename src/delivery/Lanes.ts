@@ -80,7 +80,7 @@ class UnservedLanes {
 const endPausesEvery = Duration.seconds(1)
 
 /** The fields of an alert's state that only its lane uses. */
-const ofLane = ["recent", "group", "shown", "shownAt", "reference", "previous", "muted"] as const
+const ofLane = ["recent", "group", "shown", "shownAt", "reference", "earlier", "muted"] as const
 
 /** An alert of a sink. Times are epoch milliseconds. */
 export interface AlertReport extends Omit<AlertState, (typeof ofLane)[number] | "sent"> {

@@ -334,11 +334,21 @@ const fieldRules = ({ lane: { digest, alert }, path }: Asked): ReadonlyArray<Fin
     }),
   )
 
-/** Checks that a sink with `alert.update` can change its messages. */
-const updateRules = ({ lane, path }: Asked, updates: boolean): ReadonlyArray<Finding> =>
-  updates || lane.alert?.update === undefined
+/** Checks that a sink with `alert.update` can change its messages, and that a sink with `update` has alerts. */
+const updateRules = ({ lane, given, path }: Asked, updates: boolean): ReadonlyArray<Finding> => {
+  if (updates && lane.alert === undefined && given.has("update")) {
+    return [
+      errorAtKey(
+        [...path, "update"],
+        "this request is never sent, because the sink has no alerts that can change",
+        'add "alert": {}',
+      ),
+    ]
+  }
+  return updates || lane.alert?.update === undefined
     ? []
     : [errorAtKey([...path, "alert", "update"], "this sink can't change a message that it has sent", updateHint)]
+}
 
 const updateHint = 'remove it, or use an "http" sink with "update", or a "slack" sink with "token"'
 

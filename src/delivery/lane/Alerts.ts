@@ -25,7 +25,7 @@
  *
  * `ARCHITECTURE.md` has the diagram of the states.
  */
-import { Duration, Result } from "effect"
+import { Duration, Result, Struct } from "effect"
 import type { ChangesPolicy } from "../../config/Config.ts"
 import { matching } from "../../config/rules/RouteRules.ts"
 import type { AlertNote, Entry } from "../../event/Entry.ts"
@@ -77,8 +77,8 @@ export interface AlertState {
   readonly shownAt?: EpochMillis
   /** Its message at the service. */
   readonly reference?: Reference
-  /** The message of the alert before it, whose recovery may still wait for the sink. */
-  readonly previous?: Reference
+  /** The alerts of the key before it, newest first. Their messages may still wait for the sink. */
+  readonly earlier?: ReadonlyArray<Pick<AlertState, "id" | "reference">>
   /** Its newest messages, oldest first. */
   readonly sent?: ReadonlyArray<SentMessage>
 }
@@ -92,6 +92,9 @@ export interface SentMessage {
 
 /** The most messages that an alert remembers. */
 const maxSent = 10
+
+/** The most earlier alerts of a key whose messages are known. */
+const maxEarlier = 4
 
 /** What a service returned for a message, and the sequence of the event that the message was made of. */
 interface Reference {
@@ -251,7 +254,8 @@ const failed = (
   const recent = (before?.status === "pending" ? before.recent : []).filter((one) => one > at - within)
   const known = before?.status === "pending" && recent.length > 0 ? before : undefined
   const fires = recent.length + 1 >= after.count
-  const previous = before?.reference ?? before?.previous
+  const ended = before?.status === "resolved" ? [Struct.pick(before, ["id", "reference"])] : []
+  const earlier = [...ended, ...(before?.earlier ?? [])].slice(0, maxEarlier)
   const state: AlertState = {
     status: fires ? "firing" : "pending",
     id: known?.id ?? sequence,
@@ -263,7 +267,8 @@ const failed = (
     messages: (known?.messages ?? 0) + (fires ? 1 : 0),
     ...(known?.sent !== undefined && { sent: known.sent }),
     sentAt: at,
-    ...(previous !== undefined && { previous }),
+    ...(known?.reference !== undefined && { reference: known.reference }),
+    ...(earlier.length > 0 && { earlier }),
   }
   return { state: fires ? shownAt(policy, state, at) : state, sends: fires, alert: state.id }
 }
@@ -530,10 +535,9 @@ export class Alerts {
     const { count = 1, first = event.receivedAt, last = event.receivedAt } = known ?? {}
     const action = known?.sent?.find(({ sequence }) => sequence === entry.sequence)?.action ?? actionOf(signal, known)
     const status = action === "resolve" ? "resolved" : known?.status === "acknowledged" ? "acknowledged" : "firing"
-    const earlier = this.#referenceOf(entry, state)
+    const { reference: sent } = this.#ownerOf(entry, state) ?? {}
     // The first message of an alert changes no other, unless a part of it was sent before.
-    const reference =
-      earlier !== undefined && (action !== "trigger" || earlier.by === entry.sequence) ? earlier.text : undefined
+    const reference = sent !== undefined && (action !== "trigger" || sent.by === entry.sequence) ? sent.text : undefined
     const alert: AlertNote = {
       key: text,
       action,
@@ -546,18 +550,23 @@ export class Alerts {
     return { ...(failure === undefined ? entry : showing(entry, failure)), alert }
   }
 
-  #referenceOf({ sequence, replayed }: Entry, state: AlertState | undefined): Reference | undefined {
+  /** Returns the alert that a message is of. A replay is of none. */
+  #ownerOf({ sequence, replayed }: Entry, state: AlertState | undefined) {
     if (state === undefined || replayed) return undefined
-    return state.id <= sequence ? state.reference : state.previous
+    return state.id <= sequence ? state : state.earlier?.find(({ id }) => id <= sequence)
   }
 
   /** Keeps the service's reference to a message of an alert. Returns the new state to store, if it differs. */
   refer(entry: Entry, key: string, text: string): AlertChange | undefined {
     const state = this.#states.get(key)
-    // A replay is in no alert.
-    if (state === undefined || entry.replayed || this.#referenceOf(entry, state)?.text === text) return undefined
-    const at = state.id <= entry.sequence ? "reference" : "previous"
-    const next = { ...state, [at]: { text, by: entry.sequence } }
+    const owner = this.#ownerOf(entry, state)
+    if (state === undefined || owner === undefined || owner.reference?.text === text) return undefined
+    const reference = { text, by: entry.sequence }
+    const { earlier = [] } = state
+    const next =
+      owner === state
+        ? { ...state, reference }
+        : { ...state, earlier: earlier.map((one) => (one === owner ? { ...one, reference } : one)) }
     this.#put(key, next)
     return { key, state: JSON.stringify(next) }
   }

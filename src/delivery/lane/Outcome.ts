@@ -149,8 +149,12 @@ export class Outcome {
   #keepReference({ items, reference }: Attempt): void {
     const item = items.at(-1)
     if (item === undefined || reference === undefined) return
-    const change = this.#parts.alerts?.refer(item.entry, ownKeyOf(item.key), reference)
-    if (change !== undefined) this.#parts.progress.alert(change)
+    const { alerts, progress, events } = this.#parts
+    const change = alerts?.refer(item.entry, ownKeyOf(item.key), reference)
+    if (change === undefined) return
+    progress.alert(change)
+    // A crash before it is stored would leave a message that nothing changes any more.
+    events.settle()
   }
 
   /** Reports whether the events of an attempt are one message. */

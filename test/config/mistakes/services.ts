@@ -193,6 +193,9 @@ export const services: Theme = {
     ),
     "Slack: neither a URL nor a token": sink('"type": "slack"').replace('"audit": {', '§"audit": {'),
     "Slack: a changed count by a URL": slack('"alert": { §"update": "1 minute" }'),
+    "HTTP: an update without alerts": sink(
+      '"type": "http", "url": "https://example.com/", "format": "template", "body": 1, §"update": {}',
+    ),
     "HTTP: an update without a body": sink(
       '"type": "http", "url": "https://example.com/", "format": "template", "trigger": { "body": 1 }, §"update": {}',
     ),

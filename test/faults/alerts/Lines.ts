@@ -60,8 +60,8 @@ export const mutants = mutantsOf({
     ],
     "a reference is of one alert": [
       "src/delivery/lane/Alerts.ts",
-      "return state.id <= sequence ? state.reference : state.previous",
-      "return state.reference",
+      "return state.id <= sequence ? state : state.earlier?.find(({ id }) => id <= sequence)",
+      "return state",
     ],
   },
   "test/delivery/Alerts.test.ts": {

@@ -22,6 +22,8 @@ interface Message {
 /** A workspace with the channel `C1`, which is called `alerts`. */
 export class FakeSlack {
   readonly channel = "C1"
+  /** Milliseconds that a request takes. */
+  latency = 0
   readonly messages = new Map<string, Message>()
   /** Each request that was accepted or refused, as `chat.update: ok`. */
   readonly calls: Array<string> = []
@@ -62,6 +64,7 @@ export class FakeSlack {
     const answer = planned === undefined || planned === "ok" ? this.#answer(method, request, body) : planned
     const name = typeof answer === "string" ? answer : answer instanceof Response ? String(answer.status) : "ok"
     this.calls.push(`${method}: ${name}`)
+    if (this.latency > 0) await Bun.sleep(this.latency)
     if (answer instanceof Response) return answer
     return Response.json(typeof answer === "string" ? { ok: false, error: answer } : { ok: true, ...answer })
   }
