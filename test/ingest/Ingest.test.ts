@@ -619,6 +619,7 @@ describe("503 with Retry-After asks for a retry", () => {
 
   it.effect("a commit in time gives all that wait for it one answer, and its duration is counted once", function* () {
     let settle = (_: AppendExit) => {}
+    yield* TestClock.adjust("1 minute")
     const commit = new Promise<AppendExit>((resolve) => {
       settle = resolve
     })
