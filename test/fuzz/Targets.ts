@@ -6,7 +6,9 @@
  */
 import { isUtf8 } from "node:buffer"
 import { createHmac } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
 import { connect } from "node:net"
+import { join } from "node:path"
 import { search as byLibrary } from "@jmespath-community/jmespath"
 import { Context, Effect, Exit, Layer, Logger, Result, Scope } from "effect"
 import { parse as parseJsonc } from "jsonc-parser"
@@ -35,6 +37,7 @@ import { routes, secretValue, webhook } from "../ingest/fixture.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { activeConfig } from "../lib/activeConfig.ts"
 import { envelope, sign } from "../lib/kit.ts"
+import { root } from "../lib/programs.ts"
 import { journal } from "./JournalFiles.ts"
 import { kafka } from "./KafkaAnswers.ts"
 import type { Input } from "./Mutations.ts"
@@ -272,6 +275,11 @@ const bodySeeds = (): ReadonlyArray<string> => [
 ]
 
 // Configs.
+
+const examples = (): ReadonlyArray<string> =>
+  readdirSync(join(root, "config/examples"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".json"))
+    .map((name) => readFileSync(join(root, "config/examples", name), "utf8"))
 
 const schema = jsonSchema({ sinkTypes, journalTypes })
 
@@ -521,7 +529,7 @@ export const targets: ReadonlyArray<Target> = [
     longest: 16_384,
     most: 2_000,
     words: ['"$' + '{A:-b}"', '"file:x"', "1 second", "1 MiB", "// a\n", "/* */"],
-    seeds: () => [...good, ...choices],
+    seeds: () => [...good, ...examples(), ...choices],
     open: () => orByChoices(Configs, config),
   },
   {

@@ -364,8 +364,8 @@ const applied = (text: string, { at, end, by }: Edit): string => text.slice(0, a
 
 /** Maximum characters that are parsed for a text, about 100 ms, because a reload must not delay deliveries. */
 const budget = 4_000_000
-/** The fixed cost of an edit, in the same characters. */
-const costOfEdit = 500
+/** The cost of an edit, in the same characters. The whole text is copied for it, which is faster than parsing. */
+const costOfEdit = (text: string): number => 500 + text.length / 64
 
 interface Spending {
   left: number
@@ -379,7 +379,7 @@ const mend = (text: string, first: ParseError, spending: Spending): Mended => {
   for (const edit of edits) {
     if (spending.left <= 0) break
     const next = firstError(applied(text, edit))
-    spending.left -= costOfEdit + (next?.offset ?? text.length)
+    spending.left -= costOfEdit(text) + (next?.offset ?? text.length)
     if (next === undefined) {
       best = edit
       break
