@@ -290,15 +290,18 @@ const history = (seed: number) =>
       yield* pass("3 seconds")
       const look = Effect.flatMap(whole, (journal) => collect({ limit: 1_000, after: "" }, journal.events))
       const isOpen = ({ outcome }: { readonly outcome: string }) => outcome === "pending" || outcome === "retrying"
-      // A reminder may just have been made.
-      for (let turn = 0; turn < 20; turn++) {
-        if (!(yield* look).events.some(({ deliveries }) => deliveries.some(isOpen))) break
+      /** The alerts whose mute should have ended. */
+      const overdue = Effect.map(relay.lanes.alerts, (alerts) =>
+        alerts.filter(({ mutedUntil = Number.POSITIVE_INFINITY }) => mutedUntil < wall()),
+      )
+      // A reminder may just have been made, and an alert waits for its last message.
+      for (let turn = 0; turn < 40; turn++) {
+        const isSettled = !(yield* look).events.some(({ deliveries }) => deliveries.some(isOpen))
+        if (isSettled && (yield* overdue).length === 0) break
         yield* pass("300 millis")
       }
       const { events } = yield* look
-      const muted = (yield* relay.lanes.alerts).filter(
-        ({ mutedUntil = Number.POSITIVE_INFINITY }) => mutedUntil < wall() - unit,
-      )
+      const muted = yield* overdue
       yield* Scope.close(relay.scope, Exit.void)
       const accountOf = new Map(events.map(({ sequence, event }) => [sequence, event.accountId]))
       // An own entry has no account. It names its alert by the sequence of the first failure.

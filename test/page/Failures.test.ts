@@ -247,6 +247,9 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
       await row(`${state}pager.*ago3.*none`).waitFor()
     }
     expect(await page.getByRole("button", { name: /of pager$/ }).count()).toBe(0)
+    await page.getByRole("heading", { name: "Sent to pagerduty" }).waitFor()
+    await row("^trigger.*delivered").waitFor()
+    await row("^evt_lost3").waitFor()
     await show("alerts?sink=pager&id=1")
     await page.getByText(/^There is no alert 1 of the sink any more/).waitFor()
   })

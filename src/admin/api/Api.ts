@@ -60,6 +60,13 @@ class LaneGroup extends HttpApiGroup.make("lanes").add(
   }),
 ) {}
 
+/** A message of an alert: the sequence of its event, what it says, and when it was decided. */
+const SentMessage = Schema.Struct({
+  sequence: Schema.Int,
+  action: Schema.Literals(["trigger", "update", "reminder", "resolve"]),
+  at: EpochMillis,
+})
+
 /** An alert of a sink with `alert`. Times are epoch milliseconds. */
 export const AlertReport = Schema.Struct({
   sink: Schema.String,
@@ -84,22 +91,50 @@ export const AlertReport = Schema.Struct({
   remindsAt: optional(EpochMillis),
   /** When its mute ends. */
   mutedUntil: optional(EpochMillis),
-  /** Its newest messages, oldest first: the sequence of the event, what it says, and when it was decided. */
-  sent: Schema.Array(
-    Schema.Struct({
-      sequence: Schema.Int,
-      action: Schema.Literals(["trigger", "update", "reminder", "resolve"]),
-      at: EpochMillis,
-    }),
-  ),
+  /** Its newest messages, oldest first. */
+  sent: Schema.Array(SentMessage),
 })
 export type AlertReport = typeof AlertReport.Type
+
+/** An alert with its messages and its events. Erased events and their messages are left out. */
+export const AlertDetails = Schema.Struct({
+  alert: AlertReport,
+  /** The type of its sink and the target, without secrets. */
+  to: Schema.String,
+  /** Its newest messages, oldest first. */
+  messages: Schema.Array(
+    Schema.Struct({
+      ...SentMessage.fields,
+      /** How its event ended at the sink and when, and the number of attempts. Absent if the event is no longer kept. */
+      outcome: optional(Schema.String),
+      endedAt: optional(EpochMillis),
+      tries: optional(Schema.Int),
+    }),
+  ),
+  /** The newest of its events that sent no message, newest first, and whether there are more. */
+  events: Schema.Array(
+    Schema.Struct({
+      sequence: Schema.Int,
+      id: Schema.String,
+      type: Schema.String,
+      account: Schema.String,
+      receivedAt: EpochMillis,
+    }),
+  ),
+  hasMore: Schema.Boolean,
+})
+export type AlertDetails = typeof AlertDetails.Type
 
 const alertParams = { sink: Schema.String, id: Schema.FiniteFromString.check(Schema.isInt()) }
 
 /** The list has the alerts of all relays, firing ones first. The relay that delivers the sink takes requests. */
 class AlertGroup extends HttpApiGroup.make("alerts").add(
   HttpApiEndpoint.get("list", "/alerts", { success: Schema.Array(AlertReport), error: Unavailable }),
+  HttpApiEndpoint.get("show", "/alerts/:sink/:id", {
+    params: alertParams,
+    success: AlertDetails,
+    error: [NotFound, Unavailable],
+  }),
   /** Stops its reminders. */
   HttpApiEndpoint.post("acknowledge", "/alerts/:sink/:id/acknowledge", {
     params: alertParams,

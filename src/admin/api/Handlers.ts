@@ -15,13 +15,13 @@ import { Journal } from "../../journal/Journal.ts"
 import { Reload, Restart } from "../../reload/Reload.ts"
 import { mayTake, reached, takes } from "../../routing/Explanation.ts"
 import * as Pattern from "../../routing/Pattern.ts"
-import { sendsAlerts, sinkTypes } from "../../sinks/SinkTypes.ts"
+import { sendsAlerts, sinkTypes, targetOf } from "../../sinks/SinkTypes.ts"
 import * as Authorization from "../Authorization.ts"
 import { RelayInfo } from "../RelayInfo.ts"
 import { Replays } from "../replay/Replays.ts"
 import { History } from "../status/History.ts"
 import { RelayStatus, Work } from "../status/RelayStatus.ts"
-import { Api } from "./Api.ts"
+import { type AlertReport, Api } from "./Api.ts"
 import {
   BadRequest,
   Invalid,
@@ -217,16 +217,63 @@ const laneHandlers = HttpApiBuilder.group(
   }),
 )
 
+/** Maximum copies of an event that are shown. */
+const maxCopies = 20
+/** Maximum operations that are searched for pauses. */
+const maxOperations = 1_000
+/** Time limit of the search for an event. It takes this long only if the journal is not indexed yet. */
+const explainTimeout: Millis = 5_000
+
+/** Maximum events of an alert that are shown beside its messages. */
+const maxBehind = 20
+
+/** Returns the messages of an alert and the events that it counts. Nothing of an erased event is shown. */
+const behind = Effect.fnUntraced(function* (archive: Archive["Service"], { sink, id, sent }: AlertReport) {
+  const messages = yield* Effect.forEach(sent, (message) =>
+    Effect.map(archive.events({ sequence: message.sequence, limit: maxCopies }), ({ events }) => {
+      const deliveries = events.flatMap(({ event, deliveries }) =>
+        deliveries.map((delivery) => ({ ...delivery, isErased: event.erased !== undefined })),
+      )
+      const found = deliveries.find((delivery) => delivery.sink === sink)
+      if (found === undefined) return message
+      const { outcome, at, tries, isErased } = found
+      if (isErased) return undefined
+      return { ...message, outcome, ...(at !== undefined && { endedAt: at }), ...(tries !== undefined && { tries }) }
+    }),
+  )
+  const page = yield* collect({ sink, alert: id, limit: maxBehind }, archive.events, explainTimeout)
+  return {
+    messages: messages.filter((message) => message !== undefined),
+    events: page.events
+      .filter(({ event }) => event.erased === undefined)
+      .map(({ sequence, event }) => ({
+        sequence,
+        ...{ id: event.id, type: event.type, account: event.accountId, receivedAt: event.receivedAt },
+      })),
+    hasMore: page.next !== undefined,
+  }
+})
+
 const alertHandlers = HttpApiBuilder.group(
   Api,
   "alerts",
   Effect.fn(function* (handlers) {
     const lanes = yield* Lanes
+    const archive = yield* Archive
+    const active = yield* ActiveConfig
     const asked = Effect.fnUntraced(function* (...[sink, id, ...request]: Parameters<typeof lanes.ask>) {
       if (!(yield* Effect.mapError(lanes.ask(sink, id, ...request), unavailable))) return yield* noAlert(sink, id)
     })
     return handlers.handleAll({
       list: () => Effect.mapError(lanes.alerts, unavailable),
+      show: Effect.fnUntraced(function* ({ params: { sink, id } }) {
+        const alerts = yield* Effect.mapError(lanes.alerts, unavailable)
+        const alert = alerts.find((one) => one.sink === sink && one.id === id)
+        if (alert === undefined) return yield* noAlert(sink, id)
+        const lane = active.current.config.sinks.find(({ name }) => name === sink)
+        const to = lane === undefined ? "" : `${lane.type} ${targetOf(lane.type, lane.config)}`.trimEnd()
+        return { alert, to, ...(yield* Effect.mapError(behind(archive, alert), unavailable)) }
+      }),
       acknowledge: ({ params: { sink, id } }) => asked(sink, id, "acknowledgement"),
       resolve: ({ params: { sink, id } }) => asked(sink, id, "resolution"),
       mute: Effect.fnUntraced(function* ({ params: { sink, id }, query }) {
@@ -237,13 +284,6 @@ const alertHandlers = HttpApiBuilder.group(
     })
   }),
 )
-
-/** Maximum copies of an event that are shown. */
-const maxCopies = 20
-/** Maximum operations that are searched for pauses. */
-const maxOperations = 1_000
-/** Time limit of the search for an event. It takes this long only if the journal is not indexed yet. */
-const explainTimeout: Millis = 5_000
 
 /** Returns the range of kept events, if all of them were searched and none was found. */
 const keptFor = Effect.fnUntraced(function* (archive: Archive["Service"], { events, next }: EventPage) {

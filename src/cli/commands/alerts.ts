@@ -1,10 +1,10 @@
 /** `relay alerts …`: the alerts of sinks with `alert`, and commands to acknowledge, mute and resolve them. */
 import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import type { AlertReport } from "../../admin/api/Api.ts"
+import type { AlertDetails, AlertReport } from "../../admin/api/Api.ts"
 import { ask } from "../support/adminClient.ts"
 import { Json } from "../support/flags.ts"
-import { headedTable, instant, print, printDone, printJson, width } from "../support/output.ts"
+import { headedTable, instant, print, printDone, printJson, table, width } from "../support/output.ts"
 import { spanOf } from "../support/values.ts"
 
 const row = ({ sink, id, status, type, account, count, first, last, messages, ...alert }: AlertReport) => {
@@ -35,6 +35,44 @@ const named = {
   sink: Argument.String("sink").pipe(Argument.withDescription("The sink that the alert was sent to")),
   id: Argument.Int("id").pipe(Argument.withDescription("The alert's id in the list")),
 }
+
+/** Shows an alert with its messages and the events behind it. */
+const details = ({ alert, to, messages, events, hasMore }: AlertDetails, columns: number): string => {
+  const { sink, id, status, type, account, count, first, last, remindsAt, mutedUntil } = alert
+  const facts = [
+    ["alert", `${id} of ${sink}`],
+    ["sent to", to],
+    ["state", mutedUntil === undefined ? status : `${status} until ${instant(mutedUntil)}`],
+    ["failures", `${count}, the first at ${instant(first)}, the newest at ${instant(last)}`],
+    ["newest", account === "" ? type : `${type} of ${account}`],
+    ["reminder", remindsAt === undefined ? "-" : instant(remindsAt)],
+  ]
+  const sent = messages.map(({ sequence, action, at, outcome = "not kept", endedAt, tries }) => [
+    ...[action, instant(at), outcome, endedAt === undefined ? "-" : instant(endedAt), String(tries ?? "-")],
+    `seq_${sequence}`,
+  ])
+  const counted = events.map(({ sequence, id, type, account, receivedAt }) => [
+    ...[id || `seq_${sequence}`, instant(receivedAt), type || "-", account || "-"],
+  ])
+  return [
+    table(facts),
+    ...(sent.length === 0
+      ? []
+      : [headedTable(columns, [["MESSAGE", "DECIDED", "OUTCOME", "SENT", "ATTEMPTS", "EVENT"], ...sent])]),
+    ...(counted.length === 0 ? [] : [headedTable(columns, [["COUNTED", "RECEIVED", "TYPE", "ACCOUNT"], ...counted])]),
+    ...(hasMore ? [`\`relay events --sink ${sink} --alert ${id}\` lists all that it counts`] : []),
+  ].join("\n\n")
+}
+
+const show = Command.make(
+  "show",
+  named,
+  Effect.fn(function* ({ sink, id }) {
+    const found = yield* ask((client) => client.alerts.show({ params: { sink, id } }))
+    if (yield* Json) yield* printJson(found)
+    else yield* print(details(found, yield* width))
+  }),
+).pipe(Command.withDescription("Show an alert: what was sent to whom and when, and the events behind it"))
 
 const ack = Command.make(
   "ack",
@@ -74,9 +112,10 @@ const mute = Command.make(
 ).pipe(Command.withDescription("Send nothing about an alert for a time; muting it again replaces the end"))
 
 export const alerts = Command.make("alerts").pipe(
-  Command.withSubcommands([list, ack, mute, resolve]),
+  Command.withSubcommands([list, show, ack, mute, resolve]),
   Command.withExamples([
     { command: "relay alerts list", description: "What fires, since when, how often, and the next reminder" },
+    { command: "relay alerts show oncall 4711", description: "What was sent and when, and the events behind it" },
     { command: "relay alerts ack oncall 4711", description: "It is being worked on" },
     { command: "relay alerts mute oncall 4711 --for 8h", description: "Nothing can be done before the morning" },
     { command: "relay alerts resolve oncall 4711", description: "It is over, and no recovery will come" },

@@ -1,6 +1,6 @@
 /** Shows the alerts of sinks with `alert`: firing ones first, each with its events, its messages and its next reminder. */
 import { useEffect } from "preact/hooks"
-import type { AlertReport } from "../../admin/api/Api.ts"
+import type { AlertDetails, AlertReport } from "../../admin/api/Api.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { AlertActions, changes } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
@@ -31,11 +31,11 @@ const Reminder = ({ of: { remindsAt }, now }: { readonly of: AlertReport; readon
 const columnsOf = (now: number): ReadonlyArray<Column<AlertReport>> => [
   {
     title: "Alert",
-    cell: ({ id, type, account }) => (
+    cell: ({ sink, id, type, account }) => (
       <>
         <Name of={type} max={80} /> <br />
         <small>
-          id {id}
+          <a href={linkTo("alerts", "", { sink, id: String(id) })}>id {id}</a>
           {account !== "" && (
             <>
               , <Text of={account} max={40} />
@@ -128,6 +128,67 @@ const columnsOf = (now: number): ReadonlyArray<Column<AlertReport>> => [
   },
 ]
 
+type SentMessage = AlertDetails["messages"][number]
+
+const sentColumns: ReadonlyArray<Column<SentMessage>> = [
+  {
+    title: "Message",
+    cell: ({ sequence, action }) => <a href={linkTo("event", `seq_${sequence}`)}>{action}</a>,
+  },
+  { title: "Decided", cell: ({ at }) => <Moment at={at} /> },
+  { title: "Outcome", cell: ({ outcome = "no longer kept" }) => <>{outcome}</> },
+  { title: "Ended", cell: ({ endedAt }) => (endedAt === undefined ? undefined : <Moment at={endedAt} />) },
+  { title: "Attempts", kind: "amount", cell: ({ tries }) => (tries === undefined ? undefined : number(tries)) },
+]
+
+const eventColumns: ReadonlyArray<Column<AlertDetails["events"][number]>> = [
+  {
+    title: "Event",
+    cell: ({ sequence, id }) => (
+      <a href={linkTo("event", `seq_${sequence}`)}>
+        <Name of={id || `seq_${sequence}`} max={80} />
+      </a>
+    ),
+  },
+  { title: "Received", cell: ({ receivedAt }) => <Moment at={receivedAt} /> },
+  { title: "Type", cell: ({ type }) => <Name of={type} max={80} /> },
+  { title: "Account", cell: ({ account }) => <Text of={account} max={40} /> },
+]
+
+/** The messages of one alert and the events that it counts. */
+const Details = ({ of: { sink, id, count, last, sentAt, status } }: { readonly of: AlertReport }) => {
+  const found = useLoaded(
+    JSON.stringify([sink, id]),
+    () => admin.alert(sink, String(id)),
+    JSON.stringify([count, last, sentAt, status]),
+  )
+  if (found.value === undefined) return <Waiting of={found} />
+  const { to, messages, events, hasMore } = found.value
+  return (
+    <>
+      <h2>
+        Sent to <Text of={to} max={200} />
+      </h2>
+      {messages.length === 0 ? (
+        <Nothing>Nothing yet.</Nothing>
+      ) : (
+        <Table rows={messages} columns={sentColumns} keyOf={({ sequence }) => String(sequence)} hasHeading />
+      )}
+      <h2>Only counted</h2>
+      {events.length === 0 ? (
+        <Nothing>No events.</Nothing>
+      ) : (
+        <Table rows={events} columns={eventColumns} keyOf={({ sequence }) => String(sequence)} hasHeading />
+      )}
+      {hasMore && (
+        <p>
+          <a href={linkTo("events", "", { sink, alert: String(id) })}>All events that it counts</a>
+        </p>
+      )}
+    </>
+  )
+}
+
 /** Says why no alert is shown. */
 const Empty = ({ id, isFiltered }: { readonly id: string; readonly isFiltered: boolean }) => {
   if (id === "") return <Nothing>{isFiltered ? "No alerts here." : "No alerts at the moment."}</Nothing>
@@ -190,6 +251,7 @@ export const AlertList = ({ status }: { readonly status: Status }) => {
               kind="alerts"
             />
           )}
+          {id !== "" && found?.[0] !== undefined && <Details of={found[0]} />}
           {found !== undefined && found.length > most && (
             <p class="quiet">
               {number(most)} of {number(found.length)} alerts. <code>relay alerts list</code> has all.

@@ -50,6 +50,19 @@ it.live("alerts are listed, acknowledged, resolved and muted", function* () {
   })
 })
 
+it.live("an alert is shown with its messages", function* () {
+  const { ask } = yield* running({ alerts: [alert] })
+  const { stdout } = yield* ask("alerts", "show", "oncall", "4711")
+  expect(stdout).toMatch(/state +firing\n/)
+  expect(stdout).toMatch(/failures +12, the first at 1970-01-01T00:00:01.000Z/)
+  expect(stdout).toMatch(/newest +connected_account.refresh_failed of acct_1/)
+  expect(stdout).toMatch(/\n +trigger +1970-01-01T00:00:01.000Z +not kept +- +- +seq_4711\n/)
+  expect(JSON.parse((yield* ask("alerts", "show", "oncall", "4711", "--json")).stdout)).toMatchObject({
+    ...{ alert, messages: alert.sent, events: [], hasMore: false },
+  })
+  expect((yield* ask("alerts", "show", "oncall", "7")).code).toBe(1)
+})
+
 it.live("a muted alert is listed with the end of the mute", function* () {
   const { remindsAt: _, ...quiet } = alert
   const { ask } = yield* running({ alerts: [{ ...quiet, status: "muted", mutedUntil: 28_800_000 }] })

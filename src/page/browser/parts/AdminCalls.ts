@@ -5,7 +5,7 @@
  * other page can read it.
  */
 import { signal } from "@preact/signals"
-import type { AlertReport } from "../../../admin/api/Api.ts"
+import type { AlertDetails, AlertReport } from "../../../admin/api/Api.ts"
 import type { Count } from "../../../admin/api/ApiParts.ts"
 import type { DeadLetter, Replayed, Selection } from "../../../admin/api/DeadLetterApi.ts"
 import type { EventPage, EventReports } from "../../../admin/api/EventApi.ts"
@@ -127,6 +127,7 @@ export const admin = {
   drop: (name: string) => post<typeof Count.Type>(lane(name, "drop")),
   alerts: () => get<ReadonlyArray<AlertReport>>("/alerts"),
   acknowledgeAlert: (sink: string, id: number) => post(alert(sink, id, "acknowledge")),
+  alert: (sink: string, id: string) => get<AlertDetails>(`/alerts/${encodeURIComponent(sink)}/${id}`),
   muteAlert: (sink: string, id: number, length: number) =>
     post<{ readonly until: number }>(alert(sink, id, "mute"), undefined, { for: length }),
   resolveAlert: (sink: string, id: number) => post(alert(sink, id, "resolve")),
