@@ -285,6 +285,22 @@ describe("a lane", () => {
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])))
   })
 
+  it.effect("an attempt that a stop interrupts is no failure of its event", () => {
+    const sink = scripted((_, attempt) => (attempt === 1 ? "hang" : "pass"))
+    const specs = [spec("sink", sink.sink)]
+    return Effect.gen(function* () {
+      yield* Effect.scoped(
+        Effect.flatMap(Layer.build(lanesOf(specs)), (lanes) =>
+          Effect.provide(Effect.andThen(append(1, ["sink"]), pass("1 second")), lanes),
+        ),
+      )
+      const journal = yield* whole
+      expect(yield* journal.openLane("sink")).toMatchObject({ backlog: 1, retrying: 0 })
+      const [event] = (yield* journal.events({ sequence: 1, limit: 1 })).events
+      expect(event?.deliveries).toMatchObject([{ sink: "sink", outcome: "pending", attempts: [] }])
+    }).pipe(Effect.provide(MemoryJournal.layer))
+  })
+
   it.effect("an outage does not change the order of a key", () => {
     let up = false
     const sink = scripted(() => (up ? "pass" : away))

@@ -13,6 +13,7 @@ describe("a traceparent", () => {
     expect(spanOf(`00-${trace}-${span}-00`)?.sampled).toBe(false)
     // Other flags say nothing of sampling.
     expect(spanOf(`00-${trace}-${span}-02`)?.sampled).toBe(false)
+    expect(spanOf(`00-${trace}-${span}-10`)?.sampled).toBe(false)
     expect(spanOf(`00-${trace}-${span}-03`)?.sampled).toBe(true)
   })
 

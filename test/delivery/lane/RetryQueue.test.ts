@@ -111,6 +111,20 @@ describe("a lane's retry queue", () => {
     expect(sequences(retries.takeDue(30, 10))).toEqual([3, 4])
   })
 
+  test("after a restart a last failure by a bug counts once", () => {
+    const retries = new RetryQueue()
+    const one = { key: "", due: 0, delay: 0, firstAttemptAt: 1, tried: 1, attempts: 1 }
+    retries.load(
+      [
+        { ...one, sequence: 1, lastFailure: "Defect" },
+        { ...one, sequence: 2, lastFailure: "DeliveryFailed" },
+      ],
+      0,
+      0,
+    )
+    expect([1, 2].map((sequence) => retries.get(sequence)?.defects)).toEqual([1, 0])
+  })
+
   test("after a restart the rest of a wait remains, even if the wall clock went back ten years", () => {
     const retries = new RetryQueue()
     const tenYears = 10 * 365 * 86_400_000
