@@ -55,7 +55,9 @@ const pause = Command.make(
     if (ending !== "deliver" && length === undefined) {
       return yield* usage(`--then ${ending} happens when the pause ends: say when with --for, such as --for 8h`)
     }
-    if (ending === "drop") {
+    // The relay refuses to mute a sink that sends no alerts, so there is nothing to confirm.
+    const lane = ending === "drop" ? (yield* askStatus).lanes.find((lane) => lane.name === name) : undefined
+    if (ending === "drop" && (lane === undefined || lane.alerts === true)) {
       yield* confirmed(yes, `the events that ${plain(name)} gets during the pause will never be sent to it`)
     }
     const query = length === undefined ? {} : { for: length, ending }
