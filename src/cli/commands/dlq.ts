@@ -22,7 +22,7 @@ import {
   table,
   width,
 } from "../support/output.ts"
-import { letterFlags, rate, selectionOf } from "../support/selection.ts"
+import { letterFlags, rate, sayUnknown, selectionOf } from "../support/selection.ts"
 
 const all = toggle("all", "All dead letters")
 const ids = Argument.String("id").pipe(
@@ -59,7 +59,10 @@ const list = Command.make(
     const query = { ...selected, ...given({ before }), limit }
     const letters = yield* ask((client) => client.deadLetters.list({ query }))
     if (yield* Json) return yield* printJson(letters)
-    if (letters.length === 0) return yield* say("no dead letters")
+    if (letters.length === 0) {
+      yield* say("no dead letters")
+      return yield* sayUnknown(selected)
+    }
     yield* print(
       headedTable(yield* width, [
         ["ID", "TYPE", "EVENT", "AT", "ATTEMPTS", "WHY"],

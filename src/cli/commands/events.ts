@@ -11,7 +11,7 @@ import { failed, usage } from "../support/CommandError.ts"
 import { given, Json, limit, text, toggle } from "../support/flags.ts"
 import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
-import { eventFlags, selectionOf } from "../support/selection.ts"
+import { eventFlags, sayUnknown, selectionOf } from "../support/selection.ts"
 import { timesOf } from "../support/values.ts"
 
 const stateOf = ({ sink, outcome, collecting, at, tries = 0, copy }: Event["sinks"][number]): string => {
@@ -172,10 +172,12 @@ export const events = Command.make(
     const looked = `${found}${count(page.looked, "event")} searched`
     const back = page.lookedTo === 0 ? "" : `, back to ${instant(page.lookedTo)}`
     if (page.next !== undefined) yield* say(`${looked}${back}; for older ones: --before ${plain(page.next)}`)
-    else if (page.events.length === 0)
+    else if (page.events.length === 0) {
       yield* say(
         `${looked}${back}: the journal holds no others${page.kept?.pruned === true ? "; older events are not kept any more" : ""}`,
       )
+      yield* sayUnknown(selected)
+    }
   }),
 ).pipe(
   Command.withSubcommands([erase]),

@@ -20,7 +20,7 @@ import {
   width,
 } from "../support/output.ts"
 import { Program } from "../support/Program.ts"
-import { eventFlags, rate, selectionOf } from "../support/selection.ts"
+import { eventFlags, rate, sayUnknown, selectionOf } from "../support/selection.ts"
 
 const flags = {
   event: Argument.String("event").pipe(
@@ -145,6 +145,7 @@ export const replay = Command.make(
     const ended = hasEnded(started) ? started : yield* Effect.raceFirst(followed(started), cancelled)
     yield* Fiber.interrupt(signal)
     yield* printEnd(ended)
+    if (ended.count === 0 && !(yield* Json)) yield* sayUnknown(ended.events)
   }),
 ).pipe(
   Command.withSubcommands([list, cancel]),

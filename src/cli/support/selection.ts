@@ -3,8 +3,13 @@ import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { type EventSelection, outcomes } from "../../admin/api/EventSelection.ts"
 import { Rate } from "../../admin/replay/ReplayReport.ts"
+import { eventTypes, relayEventTypes } from "../../event/EventType.ts"
+import { nearest } from "../../event/Nearest.ts"
+import * as Pattern from "../../routing/Pattern.ts"
+import { ask } from "./adminClient.ts"
 import { usage } from "./CommandError.ts"
 import { given, text, webhook } from "./flags.ts"
+import { plain, say } from "./output.ts"
 import { requirePatterns, timesOf } from "./values.ts"
 
 /** The flags for dead letters. There is no flag for the outcome, which is always `dead`. */
@@ -79,4 +84,31 @@ export const selectionOf = Effect.fnUntraced(function* ({
     ...times,
   }
   return selection
+})
+
+/**
+ * Says what the relay doesn't know of a selection that found nothing. It is no error, because the journal may have events
+ * of a sink or a webhook that the config has no longer.
+ */
+export const sayUnknown = Effect.fnUntraced(function* ({
+  sink,
+  webhook,
+  types,
+}: Pick<EventSelection, "sink" | "webhook" | "types">) {
+  if ((sink ?? webhook ?? types) === undefined) return
+  const status = yield* ask((client) => client.status())
+  for (const [what, name, all] of [
+    ["sink", sink, status.lanes],
+    ["webhook", webhook, [...status.webhooks, { name: "relay" }]],
+  ] as const) {
+    const names = all.map((one) => one.name)
+    if (name === undefined || names.includes(name)) continue
+    const near = nearest(name, names)
+    const hint = near === undefined ? "`relay status` shows them" : `did you mean ${plain(near)}?`
+    yield* say(`there is no ${what} ${plain(name)} in the config: ${hint}`)
+  }
+  for (const type of types ?? []) {
+    if ([...eventTypes, ...relayEventTypes].some(Pattern.make(type).matches)) continue
+    yield* say(`no event type of the scheduling service or the relay matches ${plain(type)}`)
+  }
 })

@@ -127,6 +127,16 @@ describe("relay events", () => {
     const none = yield* ask("events", "--account", "acct_2")
     expect([none.code, none.stdout]).toEqual([0, ""])
     expect(none.stderr).toContain("no match in 3 events searched, back to 2026-01-02T12:00:00.000Z")
+    for (const [flag, unknown, says] of [
+      ["--sink", "lkae", "there is no sink lkae in the config: did you mean lake?"],
+      ["--webhook", "elsewhere", "there is no webhook elsewhere in the config: `relay status` shows them"],
+      ["--type", "appointmnt.*", "no event type of the scheduling service or the relay matches appointmnt.*"],
+    ] as const) {
+      expect((yield* ask("events", flag, unknown)).stderr).toContain(says)
+      expect((yield* ask("dlq", "list", flag, unknown)).stderr).toContain(flag === "--sink" ? "lkae" : says)
+      expect((yield* ask("replay", "--to", "lake", flag, unknown, "--dry-run")).stderr).toContain(says)
+    }
+    expect(none.stderr).not.toContain("there is no")
     for (const wrong of [
       ["--outcome", "lost"],
       ["--since", "soon"],
