@@ -39,8 +39,8 @@ const alertOf = ({ count, within, repeat, resolveAfter }: Policy): ChangesPolicy
   resolveAfter: Duration.millis(resolveAfter * unit),
 })
 
-/** The second minute of each day is quiet. The histories begin at midnight. */
-const within = { hours: { from: 2, to: 1 }, timeZone: "UTC", outside: "digest" } as const
+/** The histories begin in quiet hours. A jump of the clock leads out of them, or into them. */
+const within = { hours: { from: 60, to: 22 * 60 }, timeZone: "UTC", outside: "digest" } as const
 
 interface Logged {
   readonly sequence: number
@@ -69,7 +69,11 @@ class Model {
   readonly found = new Map<number, string>()
   readonly #alerts = new Map<string, Modelled>()
 
-  constructor(log: ReadonlyArray<Logged>) {
+  /** Whether the sink gets recoveries. */
+  readonly #resolves: boolean
+
+  constructor(log: ReadonlyArray<Logged>, resolves: boolean) {
+    this.#resolves = resolves
     for (const one of log) {
       const counted = this.#tell(one)
       this.found.set(one.sequence, counted === undefined ? "delivered" : `counted in ${counted}`)
@@ -78,7 +82,7 @@ class Model {
 
   /** Returns the alert that counts the event, or `undefined` if the event is a message. */
   #tell(one: Logged): number | undefined {
-    if (one.type === failure) return this.#fail(one)
+    if (one.type === failure || (one.type === recovery && !this.#resolves)) return this.#fail(one)
     const alert = this.#alerts.get(one.account)
     if (one.type === recovery) return this.#recover(one, alert)
     const [, own = "", what = "", number = "", until = ""] = /_(\d+)_([a-z]+)_(\d+)_\d+(?:_(\d+))?$/.exec(one.id) ?? []
@@ -102,7 +106,7 @@ class Model {
           return alert.id
         }
         alert.isKnown = false
-        return this.#message(alert)
+        return this.#resolution(alert)
       }
       case "mute":
         alert.mute = { until: Number(until), hasNew: alert.mute?.hasNew ?? false }
@@ -110,6 +114,10 @@ class Model {
       default:
         return this.#unmute(alert, Number(until))
     }
+  }
+
+  #resolution(alert: Modelled): number | undefined {
+    return this.#resolves ? this.#message(alert) : alert.id
   }
 
   #message(alert: Modelled): undefined {
@@ -159,7 +167,7 @@ class Model {
     alert.times = []
     if (alert.mute !== undefined) return alert.id
     alert.isKnown = false
-    return this.#message(alert)
+    return this.#resolution(alert)
   }
 
   #unmute(alert: Modelled, until: number): number | undefined {
@@ -169,7 +177,7 @@ class Model {
     // Failures that make no alert yet don't keep it open.
     if (alert.isKnown && (alert.is === "resolved" || alert.is === "pending")) {
       Object.assign(alert, { is: "resolved", times: [], isKnown: false })
-      return this.#message(alert)
+      return this.#resolution(alert)
     }
     if (alert.is !== "firing" || (alert.isKnown && !mute.hasNew)) return alert.id
     alert.isKnown = true
@@ -187,6 +195,7 @@ const history = (seed: number) =>
     const state = { isDown: false, isKilled: false, isFull: false }
     const policy = { wanted: policies[0] as Policy, inForce: policies[0] as Policy }
     const settledBy = new Map<number, Policy>()
+    const kinds = { together: 0, kills: 0, jumps: 0, reloads: 0 }
     const sent: Array<number> = []
     const sink: Sink = {
       batch: { maxEvents: 100, maxBytes: 1_000_000 },
@@ -194,13 +203,14 @@ const history = (seed: number) =>
         Effect.suspend(() => {
           if (state.isKilled) return Effect.never
           if (state.isDown) return Effect.fail(new SinkError({ reason: errors() < 0.5 ? away : failed }))
+          if (batch.length > 1) kinds.together += 1
           sent.push(...batch.map(({ sequence }) => sequence))
           return Effect.succeed(allSent)
         }),
       check: Effect.void,
     }
-    const quiet = chance(0.5) ? { within } : {}
-    const wantedSpec = () => spec("chat", sink, { order: "key", alert: { ...alertOf(policy.wanted), ...quiet } })
+    const fixed = { resolves: chance(0.7), ...(chance(0.8) && { within }) }
+    const wantedSpec = () => spec("chat", sink, { order: "key", alert: { ...alertOf(policy.wanted), ...fixed } })
     const journal = MemoryJournal.layerWith((memory) => ({
       // A lane is opened after the lane with the former policy has stored its last settlement.
       openLane: (...args) =>
@@ -237,7 +247,6 @@ const history = (seed: number) =>
         const scope = yield* Scope.make()
         return { scope, lanes: Context.get(yield* Layer.buildWithScope(lanesOf([wantedSpec()]), scope), Lanes) }
       })
-      const kinds = { kills: 0, jumps: 0, reloads: 0 }
       const choose = () => {
         const chosen = policies[Math.floor(random() * policies.length)]
         if (chosen === undefined || chosen === policy.wanted) return false
@@ -257,6 +266,8 @@ const history = (seed: number) =>
           )
         if (chance(0.1)) state.isDown = !state.isDown
         if (chance(0.1)) state.isFull = !state.isFull
+        // It sends what waits for the end of quiet hours.
+        if (chance(0.1)) yield* relay.lanes.resume("chat")
         if (chance(0.2)) {
           // A relay trusts a clock that was set by less than a minute.
           jump.by = chance(0.7) ? jump.by + Math.floor(random() * 20 * unit) : Math.floor((random() - 0.5) * 28_800_000)
@@ -298,6 +309,7 @@ const history = (seed: number) =>
       for (let turn = 0; turn < 40; turn++) {
         const isSettled = !(yield* look).events.some(({ deliveries }) => deliveries.some(isOpen))
         if (isSettled && (yield* overdue).length === 0) break
+        yield* relay.lanes.resume("chat")
         yield* pass("300 millis")
       }
       const { events } = yield* look
@@ -313,7 +325,7 @@ const history = (seed: number) =>
         const counted = delivery?.alert === undefined ? "" : ` in ${delivery.alert}`
         return `${sequence}: ${delivery?.outcome}${counted}`
       })
-      const expected = new Model(log).found
+      const expected = new Model(log, fixed.resolves).found
       return {
         ...{ seed, found, muted, log, sent, kinds },
         expected: log.map(({ sequence }) => `${sequence}: ${expected.get(sequence)}`),
@@ -328,7 +340,7 @@ it.effect(
   "alerts are as in the model, and each message is sent",
   () =>
     Effect.gen(function* () {
-      const kinds = { message: 0, counted: 0, own: 0, unmuted: 0, kills: 0, jumps: 0, reloads: 0 }
+      const kinds = { message: 0, counted: 0, own: 0, unmuted: 0, together: 0, kills: 0, jumps: 0, reloads: 0 }
       for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {
         const { found, expected, muted, log, sent, kinds: of } = yield* history(seed)
         expect({ seed, events: found }).toEqual({ seed, events: expected })
@@ -343,12 +355,13 @@ it.effect(
         kinds.counted += log.length - messages.length
         kinds.own += log.filter(({ type }) => type === "relay.alert").length
         kinds.unmuted += log.filter(({ id }) => id.includes("_unmuting_")).length
+        kinds.together += of.together
         kinds.kills += of.kills
         kinds.jumps += of.jumps
         kinds.reloads += of.reloads
       }
       // Or the histories would show little.
-      if (seeds < 6) return
+      if (seeds < 60) return
       for (const [kind, count] of Object.entries(kinds)) expect([kind, count >= seeds / 2]).toEqual([kind, true])
     }),
   seeds * 1_000,
