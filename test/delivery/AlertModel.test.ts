@@ -26,16 +26,17 @@ const tenDays = 864_000_000
 
 /** The durations of a policy, in units. A reload chooses another one. */
 const policies = [
-  { count: 3, within: 10, repeat: 8, resolveAfter: 25 },
-  { count: 1, within: 10, repeat: 5, resolveAfter: 12 },
-  { count: 2, within: 4, repeat: undefined, resolveAfter: 40 },
+  { count: 3, within: 10, repeat: 8, update: undefined, resolveAfter: 25 },
+  { count: 1, within: 10, repeat: 5, update: 2, resolveAfter: 12 },
+  { count: 2, within: 4, repeat: undefined, update: 3, resolveAfter: 40 },
 ] as const
 type Policy = (typeof policies)[number]
 
-const alertOf = ({ count, within, repeat, resolveAfter }: Policy): ChangesPolicy => ({
+const alertOf = ({ count, within, repeat, update, resolveAfter }: Policy): ChangesPolicy => ({
   ...{ sends: "changes", resolves: true },
   after: { count, within: Duration.millis(within * unit) },
   ...(repeat !== undefined && { repeat: Duration.millis(repeat * unit) }),
+  ...(update !== undefined && { update: Duration.millis(update * unit) }),
   resolveAfter: Duration.millis(resolveAfter * unit),
 })
 
@@ -61,6 +62,8 @@ interface Modelled {
   last: number
   messages: number
   isKnown: boolean
+  /** Whether there were failures since the newest message of a policy that updates messages. */
+  hasNews: boolean
   mute?: { until: number; hasNew: boolean } | undefined
 }
 
@@ -90,13 +93,17 @@ class Model {
     switch (what) {
       case "reminder":
         if (alert.is !== "firing" || alert.mute !== undefined || alert.messages !== Number(number)) return alert.id
-        return this.#message(alert)
+        return this.#message(alert, one.policy)
+      case "update":
+        if (alert.mute !== undefined || (alert.is !== "firing" && alert.is !== "acknowledged")) return alert.id
+        return alert.hasNews && one.policy.update !== undefined ? this.#shown(alert, one.policy) : alert.id
       case "expiry":
         if (alert.is !== "firing" && alert.is !== "acknowledged") return alert.id
-        return one.at < alert.last + one.policy.resolveAfter * unit ? alert.id : this.#end(alert)
+        return one.at < alert.last + one.policy.resolveAfter * unit ? alert.id : this.#end(alert, one.policy)
       case "acknowledgement":
-        if (alert.is === "firing") alert.is = "acknowledged"
-        return alert.id
+        if (alert.is !== "firing") return alert.id
+        alert.is = "acknowledged"
+        return alert.mute === undefined && one.policy.update !== undefined ? this.#shown(alert, one.policy) : alert.id
       case "resolution": {
         const isOpen = alert.mute === undefined ? alert.is === "firing" || alert.is === "acknowledged" : alert.isKnown
         alert.is = "resolved"
@@ -106,23 +113,28 @@ class Model {
           return alert.id
         }
         alert.isKnown = false
-        return this.#resolution(alert)
+        return this.#resolution(alert, one.policy)
       }
       case "mute":
         alert.mute = { until: Number(until), hasNew: alert.mute?.hasNew ?? false }
         return alert.id
       default:
-        return this.#unmute(alert, Number(until))
+        return this.#unmute(alert, Number(until), one.policy)
     }
   }
 
-  #resolution(alert: Modelled): number | undefined {
-    return this.#resolves ? this.#message(alert) : alert.id
+  #resolution(alert: Modelled, policy: Policy): number | undefined {
+    return this.#resolves ? this.#message(alert, policy) : alert.id
   }
 
-  #message(alert: Modelled): undefined {
+  #message(alert: Modelled, policy: Policy): undefined {
     alert.messages += 1
-    return undefined
+    return this.#shown(alert, policy)
+  }
+
+  /** A message shows the newest count. A changed message is not another one. */
+  #shown(alert: Modelled, { update }: Policy): undefined {
+    if (update !== undefined) alert.hasNews = false
   }
 
   #fail({ sequence, account, at, policy }: Logged): number | undefined {
@@ -130,18 +142,19 @@ class Model {
     const isMuted = before?.mute !== undefined
     let alert = before
     if (alert === undefined || (alert.is === "resolved" && !isMuted)) {
-      alert = { id: sequence, is: "pending", times: [], last: at, messages: 0, isKnown: false }
+      alert = { id: sequence, is: "pending", times: [], last: at, messages: 0, isKnown: false, hasNews: false }
     }
     if (alert.is === "resolved") Object.assign(alert, { is: "pending", times: [] })
     if (alert.is === "pending") {
       const times = alert.times.filter((time) => time > at - policy.within * unit)
       // A failure after a time without any begins another alert.
       if (times.length === 0 && !isMuted) {
-        alert = { id: sequence, is: "pending", times: [], last: at, messages: 0, isKnown: false }
+        alert = { id: sequence, is: "pending", times: [], last: at, messages: 0, isKnown: false, hasNews: false }
       }
       alert.times = [...times, at]
     }
     alert.last = Math.max(alert.last, at)
+    alert.hasNews = true
     if (alert.mute !== undefined) alert.mute.hasNew = true
     this.#alerts.set(account, alert)
     if (alert.is !== "pending" || alert.times.length < policy.count) return alert.id
@@ -149,39 +162,39 @@ class Model {
     alert.times = []
     if (isMuted) return alert.id
     alert.isKnown = true
-    return this.#message(alert)
+    return this.#message(alert, policy)
   }
 
-  #recover({ account }: Logged, alert: Modelled | undefined): number | undefined {
+  #recover({ account, policy }: Logged, alert: Modelled | undefined): number | undefined {
     if (alert === undefined) return undefined
     if (alert.is === "resolved") return alert.id
     if (alert.is === "pending" && alert.mute === undefined) {
       this.#alerts.delete(account)
       return alert.id
     }
-    return this.#end(alert)
+    return this.#end(alert, policy)
   }
 
-  #end(alert: Modelled): number | undefined {
+  #end(alert: Modelled, policy: Policy): number | undefined {
     alert.is = "resolved"
     alert.times = []
     if (alert.mute !== undefined) return alert.id
     alert.isKnown = false
-    return this.#resolution(alert)
+    return this.#resolution(alert, policy)
   }
 
-  #unmute(alert: Modelled, until: number): number | undefined {
+  #unmute(alert: Modelled, until: number, policy: Policy): number | undefined {
     const { mute } = alert
     if (mute?.until !== until) return alert.id
     alert.mute = undefined
     // Failures that make no alert yet don't keep it open.
     if (alert.isKnown && (alert.is === "resolved" || alert.is === "pending")) {
       Object.assign(alert, { is: "resolved", times: [], isKnown: false })
-      return this.#resolution(alert)
+      return this.#resolution(alert, policy)
     }
     if (alert.is !== "firing" || (alert.isKnown && !mute.hasNew)) return alert.id
     alert.isKnown = true
-    return this.#message(alert)
+    return this.#message(alert, policy)
   }
 }
 

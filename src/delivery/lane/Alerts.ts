@@ -317,7 +317,7 @@ const deadlines = (
   const updates =
     update === undefined || !hasNews(state)
       ? []
-      : [[(state.shownAt ?? sentAt) + Duration.toMillis(update), "update"] as const]
+      : [[sendsAt(policy, (state.shownAt ?? sentAt) + Duration.toMillis(update)), "update"] as const]
   switch (status) {
     case "pending":
       return [[last + Duration.toMillis(after.within) + keptFor, "forgotten"]]

@@ -225,6 +225,12 @@ describe("an alert whose messages can be changed", () => {
     expect(due(step(changed.state, failure(3, 1.5)).state, 2)).toBe("update")
   })
 
+  test("is due for a change at the end of quiet hours, not within them", () => {
+    const hours = { hours: { from: 10, to: 1_440 }, timeZone: "UTC", outside: "later" } as const
+    const at = (minutes: number) => grown && dueAt({ ...changing, within: hours }, grown, minutes * minute)
+    expect([at(1), at(9.9), at(10)]).toEqual([undefined, undefined, "update"])
+  })
+
   test("is due for its reminder before a change, and the reminder shows the count as well", () => {
     const late = step(grown, failure(3, 239)).state
     expect(due(late, 241)).toBe("reminder")
