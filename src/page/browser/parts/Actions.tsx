@@ -50,8 +50,8 @@ const pause = ({ name, backlog, alerts }: Lane): void => {
     what: (
       <>
         <p>
-          Nothing is sent to it until the pause ends, also after a restart. {count(backlog, "event")} and all that come
-          are kept until then.
+          Nothing is sent to it until the pause ends, also after a restart. Its events are kept until then
+          {backlog > 0 && `; ${count(backlog, "event")} ${backlog === 1 ? "is" : "are"} pending now`}.
         </p>
         <Fields />
       </>
