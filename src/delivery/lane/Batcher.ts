@@ -61,8 +61,6 @@ export interface LaneParts {
   readonly events: LaneEvents
   /** The order key; see `LaneSpec`. */
   readonly key: (entry: Entry) => string
-  /** Reports whether all events of a key are one message: a digest, or muted events that are sent together. */
-  readonly isOneMessage: (key: string) => boolean
   readonly clock: LaneClock
   /** While it can't be trusted, no event counts as too old. */
   readonly wallClock: WallClock
@@ -101,11 +99,11 @@ export class Batcher {
    * more events.
    */
   next(now: number, inFlight: number, mayLinger: boolean): ReadonlyArray<Item> {
-    const { queue, breaker, isOneMessage } = this.#parts
+    const { queue, breaker, progress } = this.#parts
     const allowed = Math.min(breaker.allowance(now, inFlight), this.#rateLimit?.available(now) ?? endless)
     if (allowed < 1 || queue.size === 0 || (mayLinger && this.fillsUntil(now) > now)) return []
     const batch = queue.next(this.#limits(allowed), now, this.#isBehind, this.#retryBehind)
-    const isMessage = batch[0] !== undefined && isOneMessage(batch[0].key)
+    const isMessage = batch[0] !== undefined && progress.retries.isOneMessage(batch[0].key)
     this.#rateLimit?.take(isMessage ? 1 : batch.length)
     return batch
   }

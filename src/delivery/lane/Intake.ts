@@ -218,11 +218,11 @@ export class Intake {
 
   /** Takes up due retries: up to `limit` events, or one message of several. Returns their number. */
   readonly #takeDue = Effect.fnUntraced(function* (this: Intake, limit: number) {
-    const { clock, progress, suspects, events, alerts, isOneMessage } = this.#parts
+    const { clock, progress, suspects, events, alerts } = this.#parts
     const { retries } = progress
     const now = clock.now()
     const taken = retries.takeDue(now, Math.min(limit, readAtOnce), suspects.isIsolated)
-    const mustBeWhole = alerts !== undefined || taken.some(({ key }) => isOneMessage(key))
+    const mustBeWhole = alerts !== undefined || taken.some(({ key }) => retries.isOneMessage(key))
     const due = taken.map(({ sequence }) => sequence)
     const giveBack = (sequences: ReadonlyArray<number>, dueAt: number) => {
       for (const sequence of sequences) retries.giveBack(sequence, dueAt)

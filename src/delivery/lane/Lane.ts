@@ -39,7 +39,7 @@ import { LaneClock } from "./LaneClock.ts"
 import { type LaneEvents, LaneState, Stall } from "./LaneState.ts"
 import { Outcome, RetryPolicy } from "./Outcome.ts"
 import { Progress } from "./Progress.ts"
-import { isMuteKey, Queue } from "./Queue.ts"
+import { Queue } from "./Queue.ts"
 import { Suspects, TargetRefusals } from "./Suspects.ts"
 
 /** Minimum milliseconds between two looks at the alerts that are due. */
@@ -126,16 +126,15 @@ const connect = (options: LaneOptions, clock: Clock.Clock, random: () => number,
   const time = new LaneClock(clock, opened.pausedFor, wallClock.start)
   const breaker = new CircuitBreaker(config, random)
   const [digest, changes] = [digestOf(config), changesOf(config)]
-  const isOneMessage = digest === undefined ? isMuteKey : () => true
+  const progress = new Progress(opened, config.name, time, digest?.maxEvents ?? 1)
   const parts = {
     ...options,
     random,
     clock: time,
     breaker,
-    progress: new Progress(opened, config.name, time, digest?.maxEvents ?? 1),
+    progress,
     state: new LaneState(config.name, opened, breaker, time),
-    isOneMessage,
-    queue: new Queue(isOneMessage),
+    queue: new Queue(progress.retries.isOneMessage),
     suspects: new Suspects(),
     refusals: config.name === quarantine ? undefined : new TargetRefusals(),
     alerts: changes && new Alerts(changes, opened.alerts ?? []),

@@ -159,7 +159,7 @@ export class Outcome {
 
   /** Reports whether the events of an attempt are one message. */
   #isOneMessage(items: ReadonlyArray<Item>): boolean {
-    return items[0] !== undefined && this.#parts.isOneMessage(items[0].key)
+    return items[0] !== undefined && this.#parts.progress.retries.isOneMessage(items[0].key)
   }
 
   #settleEach(attempt: Attempt, delivery: Delivery, took: number, now: number): ReadonlyArray<Item> {

@@ -78,7 +78,7 @@ export class Queue {
   #lastFresh = 0
   #lastRetry = 0
 
-  constructor(isOneMessage = isMuteKey) {
+  constructor(isOneMessage: (key: string) => boolean) {
     this.#isOneMessage = isOneMessage
   }
 

@@ -165,13 +165,16 @@ export class RetryQueue {
     }
     due.sort((a, b) => a.dueAt - b.dueAt || a.sequence - b.sequence)
     const [first] = due
-    const isMessage = first !== undefined && this.#sizeOf(first.key) > 1
-    const alone = due.filter(({ key }) => this.#sizeOf(key) === 1)
+    const isMessage = first !== undefined && this.isOneMessage(first.key)
+    const alone = due.filter(({ key }) => !this.isOneMessage(key))
     const taken = isMessage ? this.#messageOf(first, isIsolated) : alone.slice(0, limit)
     for (const event of taken) event.taken = true
     this.#nextDue = due.length > (isMessage ? 1 : taken.length) ? now : next
     return taken
   }
+
+  /** Reports whether all events of a key are one message: a digest, or events that are sent together after a wait. */
+  readonly isOneMessage = (key: string): boolean => this.#sizeOf(key) > 1
 
   /** Returns the maximum number of events in a message of this key. */
   #sizeOf(key: string): number {
@@ -185,8 +188,7 @@ export class RetryQueue {
 
   /** Reports whether an event of a message is in flight. Earlier events that have joined it wait until it ends. */
   #isInFlight(key: string): boolean {
-    if (this.#sizeOf(key) === 1) return false
-    return this.#keys.get(key)?.some((sequence) => this.#events.get(sequence)?.taken) === true
+    return this.isOneMessage(key) && this.#keys.get(key)?.some((sequence) => this.#events.get(sequence)?.taken) === true
   }
 
   /**
