@@ -89,9 +89,15 @@ const filterOf = ({ sink = "", type = "", ...query }: Readonly<Record<string, st
   ...timesOf(query),
 })
 
+/** The maximum number of dead letters that are previewed if no type and no time is given. More would take too long. */
+const mostPreviewed = 10_000
+
 /** Previews a replay of dead letters, or counts those to drop. A replay leaves out erased events and those that no route takes. */
 const previewOf = async (selection: Selection, what: "replay" | "drop") => {
-  if (what === "drop" && "ids" in selection) return { count: selection.ids.length }
+  if ("ids" in selection) return what === "drop" ? { count: selection.ids.length } : admin.previewDeadLetters(selection)
+  const { sink = "", ...filter } = selection
+  const all = Object.keys(filter).length === 0 ? countOf(await admin.status(), sink) : undefined
+  if (all !== undefined && (what === "drop" || all > mostPreviewed)) return { count: all }
   const preview = await admin.previewDeadLetters(selection)
   const { count, erased, stayed } = preview
   return what === "replay" ? preview : { count: stayed.reduce((sum, { count }) => sum + count, count + erased) }
