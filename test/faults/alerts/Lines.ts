@@ -71,6 +71,18 @@ export const mutants = mutantsOf({
       "wait > 0 ? together : key",
     ],
   },
+  "test/delivery/AlertModel.test.ts": {
+    "an alert ends by itself only after the time without failures": [
+      "src/delivery/lane/Alerts.ts",
+      " || at < state.last + Duration.toMillis(policy.resolveAfter)",
+      "",
+    ],
+    "the end of a mute says nothing if nothing has changed": [
+      "src/delivery/lane/Alerts.ts",
+      "(mute.isOpen && state.count === mute.count)",
+      "false",
+    ],
+  },
   "test/sinks/alerts/slack/SlackApi.test.ts": {
     "a message that is gone is posted again": [
       "src/sinks/alerts/slack/Slack.ts",
