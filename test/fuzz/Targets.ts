@@ -297,7 +297,8 @@ const config: Play = async (input) => {
 
 const pattern: Play = (input) => {
   const [source = "", ...types] = textOf(input).split("\n")
-  return judged(checkPattern(source, types))
+  // The oracle expands the pattern for each type.
+  return judged(checkPattern(source, types.slice(0, 8)))
 }
 
 const patternSeeds: ReadonlyArray<string> = [
