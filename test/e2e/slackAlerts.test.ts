@@ -8,7 +8,7 @@ import { tries } from "../lib/tries.ts"
 import { reasonToSkip, sharedPostgres } from "../parts/Postgres.ts"
 import { botToken, FakeSlack } from "../sinks/alerts/slack/fakeSlack.ts"
 
-const accounts = Array.from({ length: 20 }, (_, n) => `acct_${n}`)
+const accounts = Array.from({ length: 12 }, (_, n) => `acct_${n}`)
 
 /** Kills the relay after each few messages. Returns the workspace. */
 const storm = async (journal: object, kills: number) => {
