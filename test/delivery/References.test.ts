@@ -93,12 +93,13 @@ describe("the reference to a message", () => {
   })
 
   it.effect("belongs to its own alert although others began while the sink was down", () => {
-    let isDown = true
+    let isDown = false
     const { sink, got } = naming(() => (isDown ? away : "pass"))
     return Effect.gen(function* () {
       for (let n = 0; n < 2; n++) {
         yield* fails
         yield* pass("1 second")
+        isDown = true
         yield* recovers
         yield* pass("1 second")
       }

@@ -8,7 +8,7 @@ import { append, firingAtOnce, lanesOf, spec } from "../../../delivery/fixture.t
 import * as MemoryJournal from "../../../journal/MemoryJournal.ts"
 import { it } from "../../../lib/effect.ts"
 import { entry, reasonOf } from "../../samples.ts"
-import { botToken, type FakeSlack, fakeSlack } from "./fakeSlack.ts"
+import { botToken, type FakeSlack, fakeSlack, limited } from "./fakeSlack.ts"
 
 const failure = "connected_account.refresh_failed"
 const lost = "A calendar has lost its access and must be connected again (acct_1)"
@@ -104,11 +104,7 @@ describe("Slack by token", () => {
 
   it.live("keeps the message if its thread can't be written now, and completes it with the next attempt", function* () {
     const { slack, tell } = yield* opened()
-    const limited = Response.json(
-      { ok: false, error: "ratelimited" },
-      { status: 429, headers: { "retry-after": "30" } },
-    )
-    slack.planned.push(["chat.postMessage", "ok"], ["chat.postMessage", limited])
+    slack.planned.push(["chat.postMessage", "ok"], ["chat.postMessage", limited(30)])
     const { reference, reason } = yield* tell("trigger", 1)
     expect(reason).toMatchObject({ _tag: "SinkThrottled", retryAfter: 30_000 })
     expect(reference).toBe("C1 1700000000.000001")
@@ -165,38 +161,62 @@ describe("Slack by token", () => {
     expect((yield* tell("trigger", 1)).reason?.message).not.toContain(botToken)
   })
 
-  it.live("shows the newest count of a storm once a minute, and the recovery in the same message", function* () {
+  it.live(
+    "shows the newest count of a storm at most once in each `update`, and the recovery in the same message",
+    function* () {
+      const slack = yield* fakeSlack
+      const type = Schema.decodeUnknownSync(SlackConfig)({
+        token: botToken,
+        channel: "C1",
+        api: slack.api,
+        resolve: true,
+      })
+      const sink = yield* Slack.open(type)
+      const update = Duration.millis(300)
+      const lane = spec("chat", sink, { order: "key", alert: { ...firingAtOnce, update }, concurrency: 1 })
+      const until = (isSo: () => boolean) =>
+        Effect.repeat(Effect.delay(Effect.sync(isSo), "10 millis"), { until: (so) => so })
+      const types = (type: string, count: number) => append(count, ["chat"], undefined, () => type)
+      yield* Effect.gen(function* () {
+        yield* types(failure, 500)
+        yield* until(() => slack.inChannel.length === 1)
+        yield* types(failure, 500)
+        yield* until(() => slack.shown[0]?.startsWith("1000 × ") === true)
+        yield* types("connected_account.reconnected", 1)
+        yield* until(() => slack.shown[0]?.startsWith("Resolved: 1000 × ") === true)
+      }).pipe(Effect.provide(lanesOf([lane])), Effect.provide(MemoryJournal.layer))
+      expect(slack.inChannel).toHaveLength(1)
+      expect(slack.calls.filter((call) => call.startsWith("chat.update")).length).toBeLessThan(10)
+    },
+  )
+
+  it.live("posts each alert and its details once within Slack's limit of messages", function* () {
     const slack = yield* fakeSlack
-    const type = Schema.decodeUnknownSync(SlackConfig)({
-      token: botToken,
-      channel: "C1",
-      api: slack.api,
-      resolve: true,
-    })
-    const sink = yield* Slack.open(type)
-    const update = Duration.millis(300)
-    const lane = spec("chat", sink, { order: "key", alert: { ...firingAtOnce, update }, concurrency: 1 })
-    const until = (isSo: () => boolean) =>
-      Effect.repeat(Effect.delay(Effect.sync(isSo), "10 millis"), { until: (so) => so })
-    const types = (type: string, count: number) => append(count, ["chat"], undefined, () => type)
+    slack.perSecond = 15
+    const sink = yield* Slack.open(configOf(slack))
+    const after = { count: 1, within: Duration.minutes(10) }
+    const alert = { sends: "changes", resolves: true, after, resolveAfter: Duration.days(1) } as const
+    const lane = spec("chat", sink, { order: "key", alert, concurrency: 1 })
+    const isDone = () => slack.messages.size === 40
     yield* Effect.gen(function* () {
-      yield* types(failure, 500)
-      yield* until(() => slack.inChannel.length === 1)
-      yield* types(failure, 500)
-      yield* until(() => slack.shown[0]?.startsWith("1000 × ") === true)
-      yield* types("connected_account.reconnected", 1)
-      yield* until(() => slack.shown[0]?.startsWith("Resolved: 1000 × ") === true)
+      yield* append(
+        20,
+        ["chat"],
+        (n) => `acct_${n}`,
+        () => failure,
+      )
+      yield* Effect.repeat(Effect.delay(Effect.sync(isDone), "10 millis"), { until: (so) => so })
     }).pipe(Effect.provide(lanesOf([lane])), Effect.provide(MemoryJournal.layer))
-    expect(slack.inChannel).toHaveLength(1)
-    expect(slack.calls.filter((call) => call.startsWith("chat.update")).length).toBeLessThan(10)
+    expect(slack.calls).toContain("chat.postMessage: 429")
+    expect(slack.inChannel).toHaveLength(20)
+    for (const { ts } of slack.inChannel) expect(slack.repliesTo(ts)).toHaveLength(1)
   })
 })
 
 test("an answer that is not Slack's is no success", () => {
   const of = (status: number, text: string) => apiMeaning(status, () => text, "https://slack.com")?.verdict
-  expect([of(200, '{"ok":true}'), of(200, "ok"), of(404, "<html>"), of(403, "")]).toEqual([
-    ...["delivered", "retry", "misconfigured", "misconfigured"],
-  ] as never)
+  const verdicts = [of(200, '{"ok":true}'), of(200, "ok"), of(404, "<html>"), of(403, "")]
+  expect(verdicts).toEqual(["delivered", "retry", "misconfigured", "misconfigured"])
 })
 
 test("a config has a token with a channel, or a URL", () => {

@@ -19,11 +19,17 @@ interface Message {
   edits: number
 }
 
+/** The answer to too many messages. */
+export const limited = (seconds = 1): Response =>
+  Response.json({ ok: false, error: "ratelimited" }, { status: 429, headers: { "retry-after": String(seconds) } })
+
 /** A workspace with the channel `C1`, which is called `alerts`. */
 export class FakeSlack {
   readonly channel = "C1"
   /** Milliseconds that a request takes. */
   latency = 0
+  /** The messages that a channel takes in a second. */
+  perSecond = Number.POSITIVE_INFINITY
   readonly messages = new Map<string, Message>()
   /** Each request that was accepted or refused, as `chat.update: ok`. */
   readonly calls: Array<string> = []
@@ -31,6 +37,7 @@ export class FakeSlack {
   readonly planned: Array<readonly [method: string, answer: string | Response]> = []
   readonly bodies: Array<Readonly<Record<string, unknown>>> = []
   #at = 0
+  #second = { from: 0, posts: 0 }
   readonly #server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: (request) => this.#take(request) })
 
   get api(): string {
@@ -61,12 +68,24 @@ export class FakeSlack {
     this.bodies.push(body)
     const index = this.planned.findIndex(([one]) => one === method)
     const planned = index < 0 ? undefined : this.planned.splice(index, 1)[0]?.[1]
-    const answer = planned === undefined || planned === "ok" ? this.#answer(method, request, body) : planned
+    const isLimited = method === "chat.postMessage" && this.#isOverLimit()
+    const answer = isLimited
+      ? limited()
+      : planned === undefined || planned === "ok"
+        ? this.#answer(method, request, body)
+        : planned
     const name = typeof answer === "string" ? answer : answer instanceof Response ? String(answer.status) : "ok"
     this.calls.push(`${method}: ${name}`)
     if (this.latency > 0) await Bun.sleep(this.latency)
     if (answer instanceof Response) return answer
     return Response.json(typeof answer === "string" ? { ok: false, error: answer } : { ok: true, ...answer })
+  }
+
+  #isOverLimit(): boolean {
+    const now = performance.now()
+    if (now - this.#second.from >= 1_000) this.#second = { from: now, posts: 0 }
+    this.#second.posts += 1
+    return this.#second.posts > this.perSecond
   }
 
   #answer(method: string, request: Request, body: Readonly<Record<string, unknown>>): string | object {
