@@ -165,7 +165,7 @@ export const explained: ReadonlyArray<Explained> = [
   {
     file: "src/routing/Pattern.ts",
     code: "const count = (text: string, part: string): number => text.split(part).length - 1",
-    column: 70,
+    column: 79,
     was: "-",
     becomes: "+",
     why: "Two counts are compared with each other, and both are higher by two.",
