@@ -498,7 +498,7 @@ export const targets: ReadonlyArray<Target> = [
   {
     name: "envelope",
     holds:
-      "A body is an envelope if the interface says so. Its numbers keep their digits, and a masked body shows no text.",
+      "A body is an envelope if the interface says so. Its numbers keep their digits, a masked body shows no text, and a search and the index agree on its ids.",
     longest: 8_192,
     most: 200,
     words: ["1e400", "12345678901234567890", "-0", "null", "\\ud800", "\ufeff"],
