@@ -18,17 +18,23 @@ import { restoreFile, versions } from "../journal/released/Fixtures.ts"
 import { optionsAt } from "../journal/samples.ts"
 import { Broken, type Play, type Target } from "./Search.ts"
 
-/** In memory if there is such a place, because a sync takes longer than the rest. */
-const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "relay-fuzz-"))
-export const removeFiles = (): void => rmSync(folder, { recursive: true, force: true })
+let made: string | undefined
+/** A directory, in memory if there is such a place, because a sync takes longer than the rest. */
+const folder = (): string => {
+  made ??= mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "relay-fuzz-"))
+  return made
+}
+export const removeFiles = (): void => {
+  if (made !== undefined) rmSync(made, { recursive: true, force: true })
+}
 process.once("exit", removeFiles)
-const path = join(folder, "journal", "journal.db")
+const pathOf = (): string => join(folder(), "journal", "journal.db")
 
-/** Opens the journal at `path` as a relay does, and reads all of it. */
+/** Opens the journal as a relay does, and reads all of it. */
 const read = Effect.provide(
   Effect.scoped(
     Effect.gen(function* () {
-      const options = optionsAt(path)
+      const options = optionsAt(pathOf())
       const engine = yield* openEngine(options)
       yield* Effect.flatMap(
         start(engine, options, () => {}),
@@ -71,9 +77,9 @@ const hasAllOf = (found: Lane, lane: Lane): boolean =>
   lane.retrying.every((sequence) => found.retrying.includes(sequence))
 
 const fixture = (): Buffer => {
-  mkdirSync(dirname(path), { recursive: true })
-  restoreFile(versions.at(-1) ?? "", path)
-  return readFileSync(path)
+  mkdirSync(dirname(pathOf()), { recursive: true })
+  restoreFile(versions.at(-1) ?? "", pathOf())
+  return readFileSync(pathOf())
 }
 
 const textOf = (entry: Entry): string => {
@@ -100,11 +106,11 @@ const changed = (file: Buffer, places: Uint32Array, input: Uint8Array): Buffer =
   return bytes
 }
 
-/** Puts a file at `path`. Only the ballast stays beside it, because it takes the longest to make. */
+/** Puts a file in the journal's place. Only the ballast stays beside it, because it takes the longest to make. */
 const write = (bytes: Uint8Array): void => {
-  for (const name of readdirSync(dirname(path)))
-    if (!name.endsWith("-ballast")) rmSync(join(dirname(path), name), { recursive: true })
-  writeFileSync(path, bytes)
+  for (const name of readdirSync(dirname(pathOf())))
+    if (!name.endsWith("-ballast")) rmSync(join(dirname(pathOf()), name), { recursive: true })
+  writeFileSync(pathOf(), bytes)
 }
 
 const files = async (): Promise<Play> => {
@@ -113,7 +119,7 @@ const files = async (): Promise<Play> => {
   const originals = new Set(sound.entries.map(textOf))
   const bodies = new Set(sound.entries.map(({ event }) => Buffer.from(event.body).toString("base64")))
   write(file)
-  for (const line of salvaged(path, folder)) bodies.add(line.bodyBase64)
+  for (const line of salvaged(pathOf(), folder())) bodies.add(line.bodyBase64)
   const places = Uint32Array.from([...file.keys()].filter((at) => file[at] !== 0 || at % 32_768 < 64))
   return async (input) => {
     write(changed(file, places, input))
@@ -133,7 +139,7 @@ const files = async (): Promise<Play> => {
     }
     write(changed(file, places, input))
     let count = 0
-    for (const { bodyBase64 } of salvaged(path, folder)) {
+    for (const { bodyBase64 } of salvaged(pathOf(), folder())) {
       count += 1
       if (!bodies.has(bodyBase64)) throw new Broken("an altered event is salvaged", bodyBase64)
     }
@@ -147,7 +153,7 @@ const files = async (): Promise<Play> => {
 /** Rows of the log, as bytes, with their first sequence and their number of events. */
 const rowsOf = () => {
   fixture()
-  const db = new DatabaseSync(path, { readOnly: true })
+  const db = new DatabaseSync(pathOf(), { readOnly: true })
   const rows = db.prepare("SELECT first, count, bytes FROM log ORDER BY length(bytes) DESC LIMIT 8").all()
   db.close()
   return rows.map(({ first, count, bytes }) => ({
