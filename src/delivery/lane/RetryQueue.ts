@@ -94,11 +94,9 @@ export class RetryQueue {
   /** Takes over events that waited for a retry before a restart or in another lane. */
   load(retrying: ReadonlyArray<Retry>, wall: number, monotonic: number): void {
     for (const { lastFailure, attempts, ...one } of retrying) {
-      // It waited before its lane sent digests, so it gets a group of its own.
-      const key = one.key === "" && this.#digestSize > 1 ? `#${one.sequence}` : one.key
       const defects = lastFailure === "Defect" ? 1 : 0
       const earlier = Math.max(0, attempts - one.tried)
-      this.put({ ...one, key, earlier, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
+      this.put({ ...one, earlier, defects, dueAt: monotonic + remaining(one.due, one.delay, wall), taken: false })
     }
   }
 
@@ -196,8 +194,9 @@ export class RetryQueue {
    * isolated event goes alone.
    */
   #messageOf(first: QueuedRetry, isIsolated: (sequence: number) => boolean): ReadonlyArray<QueuedRetry> {
-    if (isIsolated(first.sequence)) return [first]
-    const waiting = this.#keys.get(first.key)?.slice(0, this.#sizeOf(first.key)) ?? [first.sequence]
+    // An event without a key waited before its lane sent digests.
+    if (isIsolated(first.sequence) || first.key === "") return [first]
+    const waiting = this.#keys.get(first.key)?.slice(0, this.#sizeOf(first.key)) ?? []
     const events = waiting.flatMap((sequence) => this.#events.get(sequence) ?? [])
     const other = events.findIndex(({ sequence, tried }) => tried !== first.tried || isIsolated(sequence))
     return other < 0 ? events : events.slice(0, other)

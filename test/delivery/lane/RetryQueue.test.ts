@@ -101,6 +101,13 @@ describe("a lane's retry queue", () => {
     expect(sequences(givenBack.takeDue(200, 10))).toEqual([1])
   })
 
+  test("an event without a key, which waited before its lane sent digests, goes by itself", () => {
+    const retries = new RetryQueue(2)
+    for (const sequence of [1, 2]) retries.put(event(sequence, 100))
+    expect(sequences(retries.takeDue(100, 10))).toEqual([1])
+    expect(sequences(retries.takeDue(100, 10))).toEqual([2])
+  })
+
   test("a group that filled behind one in flight is sent when that one ends, without waiting for its window", () => {
     const retries = new RetryQueue(2)
     for (const sequence of [1, 2]) retries.put(event(sequence, 1_000, "group", 0))

@@ -95,12 +95,23 @@ export const mutants = mutantsOf({
       "error",
     ],
   },
-  simulation: {
+  "test/delivery/Digest.test.ts": {
     "a digest goes when all of it is on disk": [
       "src/delivery/lane/Intake.ts",
       "if (mustBeWhole && due.length > 0 && !progress.isWhole(due))",
       "if (alerts !== undefined && due.length > 0 && !progress.isWhole(due))",
-      2003859,
+    ],
+  },
+  "test/delivery/lane/RetryQueue.test.ts": {
+    "a digest in flight is not joined by another of its group": [
+      "src/delivery/lane/RetryQueue.ts",
+      "if (!this.#isInFlight(head.key)) due.push(head)",
+      "due.push(head)",
+    ],
+    "what was retrying without a group goes by itself": [
+      "src/delivery/lane/RetryQueue.ts",
+      'if (isIsolated(first.sequence) || first.key === "") return [first]',
+      "if (isIsolated(first.sequence)) return [first]",
     ],
   },
   [digests.name]: {

@@ -122,17 +122,6 @@ export const mutants = mutantsOf({
       "?.slice(0, this.#sizeOf(first.key))",
       "",
     ],
-    "a digest in flight is not joined by another of its group": [
-      "src/delivery/lane/RetryQueue.ts",
-      "if (!this.#isInFlight(head.key)) due.push(head)",
-      "due.push(head)",
-      20_200,
-    ],
-    "what was retrying without a group goes by itself": [
-      "src/delivery/lane/RetryQueue.ts",
-      'one.key === "" && this.#digestSize > 1',
-      'one.key === "" && this.#digestSize < 1',
-    ],
     "a lane's pause outlives a restart": [
       "src/delivery/lane/Lane.ts",
       "config.name, opened, breaker",
