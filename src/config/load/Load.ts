@@ -386,13 +386,15 @@ const build = Effect.fnUntraced(function* (file: string, text: string, given: Lo
   if (!isFields(source.value)) {
     return yield* fail([error([], "a config is an object: { … }", "`relay init` writes a config to start from")])
   }
-  const standsFor = standIns(source.value, options)
-  const standIn: StandIn = (read, path, written) =>
-    options.mayLack === true || (options.mayLack === "credentials" && isCredential(written, options.env))
-      ? standsFor(read, path, written)
-      : undefined
+  const mayLack = (text: string): boolean =>
+    options.mayLack === true || (options.mayLack === "credentials" && isCredential(text, options.env))
   const written = withDefaults(source.value, options.env)
-  const { value: resolved, findings: unresolved, absent, hide } = yield* resolve(written, [], options, standIn)
+  const {
+    value: resolved,
+    findings: unresolved,
+    absent,
+    hide,
+  } = yield* resolve(written, [], options, standIns(source.value, options), mayLack)
   const unknown = [...unresolved, ...absent]
   const now = yield* Clock.currentTimeMillis
   const isUnknown = (path: Path) => isReported(unknown, { path })

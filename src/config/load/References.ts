@@ -229,17 +229,19 @@ const shortestHidden = 4
  * Replaces a missing reference with sample text, so that the rest can be checked. Returns `undefined` if no sample
  * fits.
  */
-export type StandIn = (text: string, path: Path, written: string) => string | undefined
+export type StandIn = (text: string, path: Path) => string | undefined
 
 /**
- * Resolves every text below `value`. A text that can't be resolved has a finding and is left out. With `standIn`, a
- * text with an absent value is replaced and listed in `absent`. `hide` removes resolved texts from a finding.
+ * Resolves every text below `value`. A text that can't be resolved has a finding. If only a value is absent, `standIn`
+ * replaces the text. Such a text is listed in `absent` and has no finding if the config may lack what is written
+ * there. `hide` removes resolved texts from a finding.
  */
 export const resolve = Effect.fnUntraced(function* (
   value: unknown,
   path: Path,
   environment: Environment,
   standIn: StandIn = () => undefined,
+  mayLack: (written: string) => boolean = () => false,
 ) {
   const findings: Array<Finding> = []
   const absences: Array<Absence> = []
@@ -314,8 +316,8 @@ export const resolve = Effect.fnUntraced(function* (
       return undefined
     }
     if (absent.length === 0) return keep(read, written)
-    const text = standIn(read, path, written)
-    if (text === undefined) findings.push(...absent)
+    const text = standIn(read, path)
+    if (text === undefined || !mayLack(written)) findings.push(...absent)
     else {
       const credentials = isCredential(written, environment.env)
         ? [error(path, "can't be read here: it is a credential of the service")]

@@ -28,17 +28,17 @@ const lacking = (root: unknown): ReadonlyArray<readonly [path: Path, text: strin
   return found.filter(([path]) => !["$schema", "tests"].includes(String(path[0])) && !decides(path))
 }
 
-const loadLacking = (text: string, files = {}) =>
+const loadLacking = (text: string, files = {}, mayLack = true) =>
   load("x.json", {
     sinkTypes,
     journalTypes,
     env: {},
     readFile: readFile({ ...files, "x.json": text }),
-    mayLack: true,
+    mayLack,
   })
 
 describe("a config without its variables and files", () => {
-  it.effect("loads whichever text is absent, and names its key", function* () {
+  it.effect("loads whichever text is absent, and names its key; to run it, that is the only error", function* () {
     const all = exampleConfigs.flatMap((name) =>
       lacking(parse(readPage(name), [], { allowTrailingComma: true })).map((one) => [name, one] as const),
     )
@@ -47,7 +47,12 @@ describe("a config without its variables and files", () => {
       const loaded = yield* Effect.result(loadLacking(text))
       const at = `${name}: ${formatPath(path)}`
       expect([at, Result.isFailure(loaded) ? loaded.failure.message : "loads"]).toEqual([at, "loads"])
-      if (Result.isSuccess(loaded)) expect(loaded.success.absent.map(({ key }) => key)).toContain(formatPath(path))
+      if (Result.isFailure(loaded)) continue
+      const absent = loaded.success.absent.map(({ key }) => key)
+      expect(absent).toContain(formatPath(path))
+      const { diagnostics } = yield* Effect.flip(loadLacking(text, {}, false))
+      const errors = diagnostics.filter(({ severity }) => severity === "error").map(({ key }) => key)
+      expect([at, errors.toSorted()]).toEqual([at, absent.toSorted()])
     }
   })
 
