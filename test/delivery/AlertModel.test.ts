@@ -375,7 +375,7 @@ it.effect(
       }
       // Or the histories would show little.
       if (seeds < 60) return
-      for (const [kind, count] of Object.entries(kinds)) expect([kind, count >= seeds / 3]).toEqual([kind, true])
+      for (const [kind, count] of Object.entries(kinds)) expect([kind, count >= seeds / 10]).toEqual([kind, true])
     }),
   seeds * 1_000,
 )
