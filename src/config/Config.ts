@@ -91,7 +91,7 @@ export interface LaneConfig extends Omit<typeof Lane.Type, "concurrency" | "dige
   readonly name: string
   readonly type: string
   readonly concurrency: number
-  /** If absent, each event is a message, and the sink receives only what is routed to it. */
+  /** If absent, each event is a message, and the sink receives only events that are routed to it. */
   readonly alert?: AlertPolicy
   /** The type's own config, decoded by its schema: what `SinkType.open` takes. */
   readonly config: unknown

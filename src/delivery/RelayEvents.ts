@@ -72,7 +72,7 @@ const factsOf = (body: Uint8Array): Facts =>
  */
 const ownKinds = ["update", "reminder", "expiry", "unmuting", "acknowledgement", "resolution", "mute"] as const
 
-/** What an own entry of an alert says. `alert` and `message` identify the alert and its message. */
+/** The content of an own entry of an alert. `alert` and `message` identify the alert and its message. */
 export interface AlertEntry {
   readonly is: (typeof ownKinds)[number]
   readonly alert: number

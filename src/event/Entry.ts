@@ -15,7 +15,7 @@ export interface AlertNote {
   /** When its first and its newest failure were received, in epoch milliseconds. */
   readonly first: number
   readonly last: number
-  /** What the service returned for an earlier message of the alert, such as the id of a message that can be changed. */
+  /** The service's reference to an earlier message of the alert, such as the id of a message that can be changed. */
   readonly reference?: string
 }
 

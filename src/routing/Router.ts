@@ -66,7 +66,7 @@ export interface Router {
   readonly explain: (webhook: string | undefined, type: string, about?: Received) => ReadonlyArray<Explanation>
 }
 
-/** The facts about an event beside its type, if they are known. */
+/** An event's envelope and time, if they are known. */
 interface Received {
   readonly envelope?: Envelope | undefined
   readonly at?: EpochMillis | undefined

@@ -107,7 +107,7 @@ export interface Failures extends ReadonlyMap<number, SinkError> {
   /** The code of the answer, if there is one: the status of HTTP. */
   readonly code?: number
   /**
-   * What the service returned for the message of an alert. The lane stores it with the alert, and later messages of the
+   * The service's reference to the message of an alert. The lane stores it with the alert, and later messages of the
    * alert have it (`AlertNote`). It holds no secret and no value of an event.
    */
   readonly reference?: string

@@ -77,7 +77,7 @@ ${scores(mutants).join("\n")}
 ## Fuzzing
 
 \`bun run fuzz\` changes real inputs at random, keeps those that reach new branches of the sources, and checks a
-statement about each of them. [The inputs that broke one](../../test/fuzz/found.json) are tests. The figures are
+statement about each of them. The inputs that broke one are tests (\`test/fuzz/found.json\`). The figures are
 from the last run. It began with the inputs that earlier runs had kept.
 
 | target | statement | executions | inputs | branches | broke it, in all | last run |

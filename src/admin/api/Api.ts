@@ -60,7 +60,7 @@ class LaneGroup extends HttpApiGroup.make("lanes").add(
   }),
 ) {}
 
-/** A message of an alert: the sequence of its event, what it says, and when it was decided. */
+/** A message of an alert: the sequence of its event, its action, and the time of the decision. */
 const SentMessage = Schema.Struct({
   sequence: Schema.Int,
   action: Schema.Literals(["trigger", "update", "reminder", "resolve"]),

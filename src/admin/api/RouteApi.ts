@@ -28,7 +28,7 @@ export const TypeReport = Schema.Struct({
   /** Whether the type is in the sender's catalogue or is the relay's own. */
   isKnown: Schema.Boolean,
   sinks: names,
-  /** The sinks of routes with `where` or `within`, for which the event decides. */
+  /** The sinks of routes with `where` or `within`. The event decides on them. */
   conditional: names,
   routes: Schema.Array(Explanation),
 })

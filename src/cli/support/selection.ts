@@ -87,8 +87,8 @@ export const selectionOf = Effect.fnUntraced(function* ({
 })
 
 /**
- * Says what the relay doesn't know of a selection that found nothing. It is not an error, because the journal may have events
- * of a sink or a webhook that the config has no longer.
+ * Names the parts of a selection that the relay doesn't know, if it found nothing. It is not an error, because the
+ * journal may have events of a sink or a webhook that the config has no longer.
  */
 export const sayUnknown = Effect.fnUntraced(function* ({
   sink,

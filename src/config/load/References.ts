@@ -233,8 +233,8 @@ export type StandIn = (text: string, path: Path) => string | undefined
 
 /**
  * Resolves every text below `value`. A text that can't be resolved has a finding. If only a value is absent, `standIn`
- * replaces the text. Such a text is listed in `absent` and has no finding if the config may lack what is written
- * there. `hide` removes resolved texts from a finding.
+ * replaces the text. If the config may lack the value, the text is listed in `absent` and has no finding. `hide`
+ * removes resolved texts from a finding.
  */
 export const resolve = Effect.fnUntraced(function* (
   value: unknown,

@@ -93,10 +93,10 @@ export interface SentMessage {
 /** The most messages that an alert remembers. */
 const maxSent = 10
 
-/** The most earlier alerts of a key whose messages are known. */
+/** A key keeps the messages of this number of earlier alerts. */
 const maxEarlier = 4
 
-/** What a service returned for a message, and the sequence of the event that the message was made of. */
+/** A service's reference to a message, and the sequence of the event that the message was made of. */
 interface Reference {
   readonly text: string
   readonly by: number

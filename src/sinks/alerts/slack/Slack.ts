@@ -273,7 +273,7 @@ export const apiMeaning: Meaning = (status, text) => {
 const gone = ["message_not_found", "cant_update_message", "channel_not_found", "team_not_found", "block_mismatch"]
 /** The error if the workspace allows no changes of messages after some time. */
 const tooOld = "edit_window_closed"
-/** The errors of a reply where there can't be any. The message itself shows the alert. */
+/** The errors of a reply if the message can have no thread. The message itself shows the alert. */
 const noThread = [
   ...["cannot_reply_to_message", "thread_not_found"],
   ...["restricted_action_non_threadable_channel", "restricted_action_thread_locked"],
