@@ -15,6 +15,21 @@ export const more = "There is more"
 
 const naming = /lost (?:at least )?(\d+) events that were answered, from seq_(\d+) /
 
+interface Range {
+  readonly from: number
+  readonly events: number
+}
+
+/** The sequences in at least one of the ranges. */
+const covered = (ranges: ReadonlyArray<Range>): number => {
+  let [count, end] = [0, 0]
+  for (const { from, events } of ranges.toSorted((a, b) => a.from - b.from)) {
+    count += Math.max(0, from + events - Math.max(from, end))
+    end = Math.max(end, from + events)
+  }
+  return count
+}
+
 const add = (counts: Map<number, number>, stream: number, count: number): void => {
   counts.set(stream, (counts.get(stream) ?? 0) + count)
 }
@@ -23,8 +38,8 @@ export class Losses {
   readonly #lost = new Map<number, number>()
   /** Each loss in words, for the report. */
   readonly #told: Array<string> = []
-  /** The lines of alarms. */
-  readonly #lines = new Set<string>()
+  /** The lines of alarms, with the number of losses before each. */
+  readonly #lines = new Map<string, number>()
 
   add({ before, after }: Loss): void {
     for (const [stream, accepted] of before) {
@@ -35,28 +50,34 @@ export class Losses {
   }
 
   hear(lines: Iterable<string>): void {
-    for (const line of lines) this.#lines.add(line)
+    for (const line of lines) if (!this.#lines.has(line)) this.#lines.set(line, this.#told.length)
   }
 
-  /** `gone`: events that relays acknowledged, that the database lacks, and that a relay must name. */
+  /**
+   * `gone`: events that relays acknowledged, that the database lacks, and that a relay must name. If a relay was out
+   * of touch while another took its stream over, both name the events that it had stored. They count once.
+   */
   untrue(gone: number): ReadonlyArray<string> {
-    const named = new Map<number, number>()
-    for (const line of this.#lines) {
-      const [, events, from] = naming.exec(line) ?? []
-      if (from !== undefined) add(named, streamOf(Number(from)), Number(events))
+    const named = [...this.#lines].flatMap(([line, losses]) => {
+      const [, events, from] = (naming.exec(line) ?? []).map(Number)
+      return from === undefined || events === undefined ? [] : { losses, from, events, stream: streamOf(from) }
+    })
+    const all = named.reduce((sum, { events }) => sum + events, 0)
+    const once = new Map<number, number>()
+    for (const ranges of Map.groupBy(named, ({ losses, stream }) => `${losses} ${stream}`).values()) {
+      add(once, ranges[0]?.stream ?? 0, covered(ranges))
     }
-    const all = [...named.values()].reduce((sum, events) => sum + events, 0)
-    const excess = [...named].flatMap(([stream, events]) => {
+    const excess = [...once].flatMap(([stream, events]) => {
       const lost = this.#lost.get(stream) ?? 0
       return events > lost
         ? [`${events} events of stream ${stream} are named as lost, and ${lost} are lost: ${this.#all}`]
         : []
     })
-    const isShown = ![...this.#lines].some((line) => line.startsWith(more))
+    const isShown = ![...this.#lines.keys()].some((line) => line.startsWith(more))
     return isShown && gone > all ? [...excess, `${gone} events are lost, and ${all} are named: ${this.#all}`] : excess
   }
 
   get #all(): string {
-    return [...this.#told, ...[...this.#lines].filter((line) => naming.test(line))].join("; ")
+    return [...this.#told, ...[...this.#lines.keys()].filter((line) => naming.test(line))].join("; ")
   }
 }
