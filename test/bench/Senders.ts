@@ -1,7 +1,7 @@
 /**
  * Two senders at one relay, the scheduling service and GitHub, with deliveries of equal ids, types, accounts and bytes.
- * Each delivers half of the rate, and every tenth delivery repeats an earlier one. Then the second webhook gets only forged deliveries, at the
- * whole rate, beside those of the first.
+ * Each delivers half of the rate, and every tenth delivery repeats an earlier one. Then the second webhook gets only
+ * forged deliveries, at the whole rate, while the first goes on.
  */
 import { createHmac } from "node:crypto"
 import { Console, Effect } from "effect"
@@ -88,7 +88,9 @@ export const senders = Effect.fnUntraced(function* (setup: Target.Setup, seconds
   const together = { concurrency: "unbounded" } as const
   const real = [send(pace, 0, scheduled), send(pace, 0, github(Requests.secret))] as const
   const [scheduling, code] = yield* Effect.all(real, together)
-  const flooded = [send(pace, sent, scheduled), send({ rate, seconds }, sent, github("another secret"))] as const
+  // Numbers of their own: an event has the time of its first delivery, and these are sent at twice the pace.
+  const forging = send({ rate, seconds }, 2 * sent, github("another secret"))
+  const flooded = [send(pace, sent, scheduled), forging] as const
   const [beside, forged] = yield* Effect.all(flooded, together)
   const expected = { scheduling: 2 * distinct(sent), code: distinct(sent) }
   const total = 2 * (expected.scheduling + expected.code)
