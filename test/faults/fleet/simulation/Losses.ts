@@ -16,8 +16,11 @@ export const more = "There is more"
 const naming = /lost (?:at least )?(\d+) events that were answered, from seq_(\d+) /
 
 interface Range {
+  readonly stream: number
   readonly from: number
   readonly events: number
+  /** How often the stream had lost events when a relay was first heard to name these. */
+  readonly losses: number
 }
 
 /** The sequences in at least one of the ranges. */
@@ -38,19 +41,29 @@ export class Losses {
   readonly #lost = new Map<number, number>()
   /** Each loss in words, for the report. */
   readonly #told: Array<string> = []
-  /** The lines of alarms, with the number of losses before each. */
-  readonly #lines = new Map<string, number>()
+  /** How often each stream lost events. */
+  readonly #times = new Map<number, number>()
+  /** The lines of alarms, with the events that they name as lost. */
+  readonly #lines = new Map<string, Range | undefined>()
 
   add({ before, after }: Loss): void {
     for (const [stream, accepted] of before) {
       const left = after.get(stream) ?? 0
       add(this.#lost, stream, Math.max(0, accepted - left))
+      if (accepted > left) add(this.#times, stream, 1)
       this.#told.push(`stream ${stream} from ${accepted} to ${left}`)
     }
   }
 
   hear(lines: Iterable<string>): void {
-    for (const line of lines) if (!this.#lines.has(line)) this.#lines.set(line, this.#told.length)
+    for (const line of lines) if (!this.#lines.has(line)) this.#lines.set(line, this.#rangeIn(line))
+  }
+
+  #rangeIn(line: string): Range | undefined {
+    const [, events, from] = (naming.exec(line) ?? []).map(Number)
+    if (from === undefined || events === undefined) return undefined
+    const stream = streamOf(from)
+    return { stream, from, events, losses: this.#times.get(stream) ?? 0 }
   }
 
   /**
@@ -58,10 +71,7 @@ export class Losses {
    * of touch while another took its stream over, both name the events that it had stored. They count once.
    */
   untrue(gone: number): ReadonlyArray<string> {
-    const named = [...this.#lines].flatMap(([line, losses]) => {
-      const [, events, from] = (naming.exec(line) ?? []).map(Number)
-      return from === undefined || events === undefined ? [] : { losses, from, events, stream: streamOf(from) }
-    })
+    const named = [...this.#lines.values()].filter((range) => range !== undefined)
     const all = named.reduce((sum, { events }) => sum + events, 0)
     const once = new Map<number, number>()
     for (const ranges of Map.groupBy(named, ({ losses, stream }) => `${losses} ${stream}`).values()) {
