@@ -1,4 +1,4 @@
-/** An alert in the admin API: its messages, the events behind it, and what an erasure leaves of them. */
+/** An alert in the admin API: its messages, the events behind it, and the rest of both after an erasure. */
 import { describe, expect } from "bun:test"
 import { Schema } from "effect"
 import { AlertDetails } from "../../src/admin/api/Api.ts"

@@ -2,8 +2,8 @@
  * Load that asks what an event costs: so many a second, whatever the server
  * does about it, so latency counts from the moment a delivery was due and a
  * stall shows. One request at a time is in flight on a connection, and number n
- * goes over connection n mod 64, so deliveries of one account arrive in order. At fewer
- * than 64 a second there are only so many connections: a server closes one that sends nothing for long.
+ * goes over connection n mod 64, so deliveries of one account arrive in order. At N
+ * a second, below 64, there are N connections, because a server closes a connection that is idle for long.
  */
 import { Effect } from "effect"
 import { BenchError } from "./BenchError.ts"

@@ -1,4 +1,4 @@
-/** An HTTP sink that remembers what came when, by the sender of each event. */
+/** An HTTP sink that remembers its events and their times, by the sender of each event. */
 import { Effect } from "effect"
 import { accounts, type Stamp } from "./Requests.ts"
 import * as Rounds from "./Rounds.ts"

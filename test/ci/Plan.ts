@@ -57,8 +57,8 @@ const seed = (): string => {
 }
 
 /**
- * None of these measures a time: the simulation has a clock of its own. So have the simulations of fleets, but their
- * database answers in real time, and late on a busy machine.
+ * None of these measures a time: the simulation has a clock of its own. The simulations of fleets aren't here, because
+ * their database answers in real time, and late on a busy machine.
  */
 const timeless = ["simulation", "fuzz", "damaged-journal"]
 

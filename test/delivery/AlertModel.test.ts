@@ -53,7 +53,7 @@ interface Logged {
   readonly policy: Policy
 }
 
-/** An account's alert in the model. `isKnown` says whether the receivers were told of it and not of its end. */
+/** An account's alert in the model. `isKnown` says whether the receivers know it as open. */
 interface Modelled {
   id: number
   is: "pending" | "firing" | "acknowledged" | "resolved"

@@ -1,4 +1,4 @@
-/** What a service returns for the message of an alert is stored with the alert, in the settlement of the message. */
+/** A service's reference to the message of an alert is stored with the alert, in the settlement of the message. */
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Exit, Layer, Scope } from "effect"
 import type { ChangesPolicy } from "../../src/config/Config.ts"

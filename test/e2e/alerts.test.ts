@@ -18,7 +18,7 @@ const [failed, recovered] = ["connected_account.refresh_failed", "connected_acco
 const body = (account: string, type: string, n: number): string =>
   envelope(`evt_${account}${n}`, { type, object: { id: `ca_${account}` } }, { account_id: account })
 
-/** The sinks by their types, without what they have in common. */
+/** The sinks by their types, without their common keys. */
 const kinds = {
   alertmanager: {},
   pagerduty: { routingKey: "0123456789abcdef0123456789abcdef" },

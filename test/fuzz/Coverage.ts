@@ -13,7 +13,7 @@ import { compilerOf } from "../mutants/Places.ts"
 
 /** Counters of all sources. */
 const most = 1 << 16
-/** A count is seen as one of these: 1, 2, 3, 4 to 7, 8 to 15, 16 to 31, 32 to 127, or more. */
+/** Counts are classed: 1, 2, 3, 4 to 7, 8 to 15, 16 to 31, 32 to 127, or more. */
 const buckets = 8
 
 const bucketOf = (count: number): number => {
@@ -81,7 +81,7 @@ interface Instrumented {
   readonly words: ReadonlyArray<string>
 }
 
-/** The fields by which conditions are found. */
+/** The fields that hold conditions. */
 interface Fields {
   readonly operatorToken?: Node
   readonly left?: Node
@@ -144,7 +144,7 @@ export const instrument = (source: SourceFile, name: string): Instrumented => {
   const head = `const __counts=globalThis.__relayCounts,__first=__counts.reserve(${places}),__hit=(place)=>__counts.hit(place),__if=(place,value)=>{__counts.hit(value?place:place+1);return value};`
   let at = 0
   let text = ""
-  // The outer one of two at the same place was found first, and the sort keeps their order.
+  // Of two at the same place, the outer was found first, and the sort keeps their order.
   for (const [place, inserted] of inserts.toSorted((a, b) => a[0] - b[0])) {
     text += source.text.slice(at, place) + inserted
     at = place

@@ -38,8 +38,8 @@ const errorOf = <A, E>(exit: Exit.Exit<A, E>): E | undefined => {
 const longestMessage = 3_000
 /** A message is one line of a length that a person reads, and tells no secret. */
 const requireMessage = ({ message }: { readonly message: string }, ...secrets: ReadonlyArray<string>): void => {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: none may reach a terminal.
-  if (/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]/.test(message))
+  // None of these may reach a terminal.
+  if (/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e]/u.test(message))
     throw new Broken("a message with control characters", JSON.stringify(message))
   if (message.length > longestMessage) throw new Broken("a message without an end", message.slice(0, 200))
   if (secrets.some((secret) => message.includes(secret))) throw new Broken("a message tells a secret", message)

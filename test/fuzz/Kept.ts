@@ -7,7 +7,7 @@ import type { Input } from "./Mutations.ts"
 /** An input that once broke a target. It has `text` if it is UTF-8. */
 export interface Kept {
   readonly target: string
-  /** What it showed. */
+  /** The finding. */
   readonly what: string
   readonly text?: string
   readonly base64?: string

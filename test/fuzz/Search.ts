@@ -42,7 +42,7 @@ export interface Finding {
 
 const frame = /\((?:.*\/)?((?:src|test|node_modules)\/[^:)]+)/
 
-/** Names a finding by what was broken, or by the error and the source that threw it. */
+/** Names a finding by the broken rule, or by the error and the source that threw it. */
 const findingOf = (error: unknown): Finding => {
   if (error instanceof Broken) return { key: error.what, message: error.message }
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error)

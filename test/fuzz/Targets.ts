@@ -223,7 +223,7 @@ const numbersOf = (json: string): ReadonlyArray<string> =>
     .map((one) => Numbers.textOf(Numbers.parse(one)) ?? "")
     .toSorted()
 
-/** Texts that may be shown are those of the envelope's own fields, ids and times. */
+/** The texts of the envelope's own fields, ids and times may be shown. */
 const hidden = (value: unknown): ReadonlyArray<string> =>
   textsIn(value).filter((text) => !/^[a-z]{2,8}_[A-Za-z0-9]+$|^\d{4}-\d\d-\d\dT|^[a-z_]+$/i.test(text))
 
@@ -284,7 +284,7 @@ const examples = (): ReadonlyArray<string> =>
 
 const schema = jsonSchema({ sinkTypes, journalTypes })
 
-/** A config that loads is one that the JSON Schema accepts, so editors show no mistake in it. */
+/** The JSON Schema accepts each config that loads, so editors show no mistake in it. */
 const config: Play = async (input) => {
   const text = textOf(input)
   const side = judged(await checkConfig(text))

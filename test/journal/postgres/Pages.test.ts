@@ -37,16 +37,22 @@ const counting = (db: Database) => {
   return { database, events: () => events, mostBytes: () => mostBytes }
 }
 
+/** A journal with the lane `lake` whose statements are counted. */
+const counted = Effect.gen(function* () {
+  const { start } = yield* relays
+  let count = { events: () => 0, mostBytes: () => 0 }
+  const { journal } = yield* start("a", undefined, (db) => {
+    const { database, ...counts } = counting(db)
+    count = counts
+    return database
+  })
+  yield* journal.openLane("lake")
+  return { journal, events: () => count.events(), mostBytes: () => count.mostBytes() }
+})
+
 suiteUnless(reasonToSkip(), "a page of events on PostgreSQL", () => {
   it.effect("reads a part of a large log, and the pages after it find all others", function* () {
-    const { start } = yield* relays
-    let read = () => 0
-    const { journal } = yield* start("a", undefined, (db) => {
-      const { database, events } = counting(db)
-      read = events
-      return database
-    })
-    yield* journal.openLane("lake")
+    const { journal, events: read } = yield* counted
     const ids = Array.from({ length: groups * group }, (_, number) => `e${number}`)
     for (let first = 0; first < ids.length; first += group) {
       const some = ids.slice(first, first + group).map((id) => journal.append(event(id), ["lake"]))
@@ -64,14 +70,7 @@ suiteUnless(reasonToSkip(), "a page of events on PostgreSQL", () => {
   })
 
   it.effect("gets only the rows of the log that have a text, and counts the events of the others", function* () {
-    const { start } = yield* relays
-    let mostBytes = () => 0
-    const { journal } = yield* start("a", undefined, (db) => {
-      const counted = counting(db)
-      mostBytes = counted.mostBytes
-      return counted.database
-    })
-    yield* journal.openLane("lake")
+    const { journal, mostBytes } = yield* counted
     for (let first = 0; first < groups * group; first += group) {
       const some = Array.from({ length: group }, (_, index) => {
         const note = first + index === group + 1 ? 'of "cli_1"' : "x".repeat(1_000)
@@ -89,14 +88,7 @@ suiteUnless(reasonToSkip(), "a page of events on PostgreSQL", () => {
   })
 
   it.effect("reads at most a few mebibytes at a time", function* () {
-    const { start } = yield* relays
-    let mostBytes = () => 0
-    const { journal } = yield* start("a", undefined, (db) => {
-      const counted = counting(db)
-      mostBytes = counted.mostBytes
-      return counted.database
-    })
-    yield* journal.openLane("lake")
+    const { journal, mostBytes } = yield* counted
     const ids = Array.from({ length: 8 }, (_, number) => `e${number}`)
     const body = new TextEncoder().encode(JSON.stringify({ note: `of cli_1 ${"x".repeat(mebibyte)}` }))
     for (const id of ids) yield* journal.append(event(id, { body }), ["lake"])

@@ -23,7 +23,7 @@ interface Range {
   readonly losses: number
 }
 
-/** The sequences in at least one of the ranges. */
+/** Counts the sequences that the ranges cover. */
 const covered = (ranges: ReadonlyArray<Range>): number => {
   let [count, end] = [0, 0]
   for (const { from, events } of ranges.toSorted((a, b) => a.from - b.from)) {

@@ -58,7 +58,7 @@ const drawnFrom = (random: () => number): Random => {
 
 export const make = (seed: number): Random => drawnFrom(seeded(seed))
 
-/** Draws what the bytes of an input say, two for each draw, and then from a seed. */
+/** Draws by the bytes of an input, two for each draw, and then from a seed. */
 export const chosenBy = (input: Uint8Array): Random => {
   const rest = seeded(input.length)
   let at = 0
