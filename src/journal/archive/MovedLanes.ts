@@ -9,7 +9,8 @@
  */
 import { Effect } from "effect"
 import type { Entry } from "../../event/Entry.ts"
-import { type JournalError, unavailable } from "../JournalError.ts"
+import type { OpenOptions } from "../Journal.ts"
+import { isNotFenced, type JournalError, unavailable } from "../JournalError.ts"
 import type { Cursor } from "../Settlement.ts"
 import type { Backlog } from "../stream/Backlog.ts"
 import { type Again, type Removal, removal, slice, toMove } from "../stream/BulkSlices.ts"
@@ -118,6 +119,24 @@ export const move = Effect.fnUntraced(function* (
   }
   return count
 })
+
+/**
+ * Completes a move that was cut short, when the target is opened. A failure to do so fails a rename, which is repeated.
+ * Without a rename, the target opens, and the next time that it opens the move continues.
+ */
+export const completing = (
+  move: Rows<unknown>,
+  from: string,
+  to: string,
+  { renamedFrom }: OpenOptions,
+): Rows<unknown> =>
+  renamedFrom === undefined
+    ? Effect.catchIf(move, isNotFenced, ({ message }) =>
+        Effect.logWarning(
+          `the move of the lane ${from} to ${to}, which was cut short, could not be completed: ${message} Until the next start, \`relay lanes move ${from} ${to}\` completes it.`,
+        ),
+      )
+    : move
 
 /** Removes a lane with all its events. Returns the number of events that were given up. */
 export const drop = Effect.fnUntraced(function* (lanes: Lanes): Effect.fn.Return<number, JournalError> {

@@ -36,6 +36,47 @@ const fill = Effect.fnUntraced(function* (journal: Service) {
   yield* journal.replayDeadLetters(["old:5"])
 })
 
+/** More than are moved at once. */
+const many = 1_200
+
+const backlogOfA = (journal: Service) => Effect.map(lane(journal, "a"), (found) => found?.backlog ?? 0)
+
+/** Renames a sink to the name of another lane, and ends while events are moved. */
+const cutShort = Effect.fnUntraced(function* (journal: Service) {
+  for (const name of ["a", "b", "c"]) yield* journal.openLane(name)
+  yield* appendAll(journal, ["b"], ["b"])
+  const ids = Array.from({ length: many }, (_, index) => `a${String(index).padStart(4, "0")}`)
+  yield* Effect.forEach(ids, (id) => journal.append(event(id), ["a"]), { concurrency: "unbounded", discard: true })
+  const move = yield* Effect.forkChild(open(journal, "b", ["b"], "a"), { startImmediately: true })
+  while (move.pollUnsafe() === undefined && (yield* backlogOfA(journal)) === many) yield* Effect.yieldNow
+  yield* Fiber.interrupt(move)
+  // The journal in memory moves all events at once.
+  if (journal.knowSinks !== undefined) expect(yield* backlogOfA(journal)).toBeWithin(1, many)
+})
+
+/** The lanes that the next config opens, and the expected backlogs if `rest` events were not moved yet. */
+const afterCut: ReadonlyArray<
+  readonly [
+    next: string,
+    opens: ReadonlyArray<readonly [name: string, config: ReadonlyArray<string>, renamedFrom?: string]>,
+    expected: (rest: number) => Readonly<Record<string, number>>,
+  ]
+> = [
+  ["as it is repeated", [["b", ["b"], "a"]], () => ({ b: many + 1, c: 0 })],
+  ["if the sink is renamed again", [["d", ["d"], "b"]], () => ({ c: 0, d: many + 1 })],
+  ["if the sink is renamed to the name of a third lane", [["c", ["c"], "b"]], () => ({ c: many + 1 })],
+  ["if the config no longer says that it was renamed", [["b", ["b"]]], () => ({ b: many + 1, c: 0 })],
+  [
+    "unless a sink has the former name again",
+    [
+      ["b", ["a", "b"]],
+      ["a", ["a", "b"]],
+      ["b", ["b"]],
+    ],
+    (rest) => ({ a: rest, b: many + 1 - rest, c: 0 }),
+  ],
+]
+
 export const renamedLanesContract = (name: string, create: Create): void => {
   const test = testWith(create)
   const testSessions = (title: string, body: (session: Session) => Steps<void, JournalError>): void =>
@@ -250,5 +291,25 @@ export const renamedLanesContract = (name: string, create: Create): void => {
         ])
       })
     })
+
+    for (const [next, opens, expected] of afterCut) {
+      testSessions(`to the name of another lane completes a move that was cut short, ${next}`, function* (session) {
+        yield* session(cutShort)
+        yield* session(function* (journal) {
+          // An interrupted relay may not know of its last commit.
+          const rest = yield* backlogOfA(journal)
+          for (const [name, config, renamedFrom] of opens) yield* open(journal, name, config, renamedFrom)
+          const lanes = yield* summary(journal)
+          expect(Object.fromEntries(lanes.map(([lane, backlog]) => [lane, backlog]))).toEqual(expected(rest))
+          const moved = (yield* journal.read(0, 3 * many)).filter(({ sinks }) =>
+            sinks.includes(opens.at(-1)?.[0] ?? ""),
+          )
+          const ids = moved.map(({ event }) => event.id)
+          expect(new Set(ids).size).toBe(ids.length)
+          const ofA = ids.filter((id) => id.startsWith("a"))
+          expect(ofA).toEqual(ofA.toSorted())
+        })
+      })
+    }
   })
 }

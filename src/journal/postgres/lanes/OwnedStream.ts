@@ -1,6 +1,7 @@
 /** A stream that this relay owns, as the lanes use it. */
 import { Effect } from "effect"
 import type { Entry } from "../../../event/Entry.ts"
+import { completing } from "../../archive/MovedLanes.ts"
 import type { Log, OpenOptions } from "../../Journal.ts"
 import type { JournalError } from "../../JournalError.ts"
 import type { LaneInfo, OpenedLane } from "../../LaneInfo.ts"
@@ -91,6 +92,9 @@ export class OwnedStream extends StreamState implements Log {
       yield* this.owner.opened(name, options)
       yield* LaneMoves.open(this, name, { renamedFrom, isConfigured })
       if (renamedFrom !== undefined) yield* this.owner.empty(this, renamedFrom)
+      for (const from of this.names.movingTo(name).filter((from) => !isConfigured(from))) {
+        yield* completing(this.owner.empty(this, from), from, name, options)
+      }
       const wasOpen = this.open.has(name)
       this.open.add(name)
       const backlog = this.backlogs.begun(name, { sequence: this.end, settled: [] })

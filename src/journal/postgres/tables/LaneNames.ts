@@ -124,6 +124,11 @@ export class LaneNames {
     return this.places.has(name) ? this.aliases.get(name) : undefined
   }
 
+  /** Returns the lanes that are moved to the lane `to` and aren't empty yet. */
+  movingTo(to: string): ReadonlyArray<string> {
+    return [...this.aliases].filter(([name, alias]) => alias.to === to && this.places.has(name)).map(([name]) => name)
+  }
+
   /**
    * Opens a lane. If a lane has the former name, it becomes this one. If both names are lanes, the former lane
    * must be moved (`movingFrom`). If a renamed lane is claimed by no sink of the config, it gets its former

@@ -24,6 +24,10 @@ import { type DeadLetterChange, DeadLetters, type OnUnreadable } from "../rows/D
 import { NamedLanes } from "../rows/NamedLanes.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { AlertRows, Retries } from "../rows/Retries.ts"
+import { list, meta, setMeta } from "../rows/Rows.ts"
+
+/** The fact that has the moves that are not complete. */
+const movesKey = "moves"
 
 /**
  * Finds lanes by name, and decides which lane gets an event.
@@ -34,6 +38,9 @@ import { AlertRows, Retries } from "../rows/Retries.ts"
  * The names and ids of an open journal's lanes.
  */
 class LaneIds extends NamedLanes {
+  /** The moves that are not complete, as lane and target: see `MovedLanes.ts`. */
+  moves: ReadonlyArray<readonly [from: string, to: string]>
+  readonly #db: DatabaseSync
   readonly #exists: (id: string) => boolean
   /** By new name, the lanes that the config renames. */
   #renaming = new Map<string, string>()
@@ -43,7 +50,9 @@ class LaneIds extends NamedLanes {
   /** `exists` reports whether there is a lane with this id. */
   constructor(db: DatabaseSync, exists: (id: string) => boolean) {
     super(db)
+    this.#db = db
     this.#exists = exists
+    this.moves = list<LaneIds["moves"][number]>(meta(db, movesKey)).filter(Array.isArray)
   }
 
   /** Reports whether there is a lane of this name. */
@@ -111,6 +120,14 @@ class LaneIds extends NamedLanes {
       for (const row of rows) this.set(row)
       this.#renaming.delete(name)
       this.changed()
+    }
+  }
+
+  /** Changes the moves within the caller's transaction. Call the result after the commit. */
+  setMoves(moves: LaneIds["moves"]): () => void {
+    if (moves.length + this.moves.length > 0) setMeta(this.#db, movesKey, JSON.stringify(moves))
+    return () => {
+      this.moves = moves
     }
   }
 
@@ -261,6 +278,17 @@ export class LaneStore {
       const backlog = this.backlogs.get(lane)
       if (backlog !== undefined) backlog.name = name
     }
+  }
+
+  /** Records that a lane's events are moved to another lane. Lanes that were moved to it are moved there, too. */
+  moves(lane: string, to: string): Committed {
+    const others = this.ids.moves.filter(([from]) => from !== lane)
+    return this.ids.setMoves([...others.map(([from, old]) => [from, old === lane ? to : old] as const), [lane, to]])
+  }
+
+  /** Records that a lane keeps its events, because a sink has its name again. */
+  stays(lane: string): Committed {
+    return this.ids.setMoves(this.ids.moves.filter(([from]) => from !== lane))
   }
 
   setPaused(lane: string, paused: Paused, mute?: Mute): Committed {
@@ -505,7 +533,9 @@ export class LaneStore {
     }
     this.#cursors.delete(lane)
     this.alerts.clear(lane)
+    const moved = this.ids.setMoves(this.ids.moves.filter((move) => !move.includes(lane)))
     return () => {
+      moved()
       this.backlogs.delete(lane)
       this.ids.changed()
       this.onDropped()

@@ -89,6 +89,7 @@ const lanesNamed = (engine: Engine, name: string) =>
       moveKept: Effect.fnUntraced(function* (to, why) {
         yield* patient(() => create(engine, [to]))
         const target = lanes.ids.idOf(to)
+        yield* patient(() => engine.apply(() => lanes.moves(id, target)))
         const count = yield* takeKept(engine, id, why, target)
         return { count, log: logOf(engine, id, target) }
       }),
@@ -130,6 +131,7 @@ const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalEr
     const { lanes } = engine
     create(engine, [name])
     const backlog = lanes.backlogs.get(lanes.ids.idOf(name)) as Backlog
+    if (lanes.ids.moves.some(([from]) => from === backlog.lane)) engine.apply(() => lanes.stays(backlog.lane))
     const retries = engine.guard(() => lanes.retries.ofLane(backlog.lane))
     const alerts = engine.guard(() => lanes.alerts.ofLane(backlog.lane))
     return { ...backlog.info, pausedFor: backlog.pausedFor, retries, alerts }
@@ -162,24 +164,28 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
   const { ids, backlogs } = engine.lanes
   const moveLane = (from: string, to: string) => MovedLanes.move(lanesNamed(engine, from), from, to)
 
-  /** Moves the events of a renamed sink to a lane that has its new name already. The sink stays paused. */
-  const adopt = Effect.fnUntraced(function* (from: string, name: string) {
-    yield* open(engine, name)
-    const { paused = false, mute } = backlogs.get(ids.idOf(from)) ?? {}
-    if (paused !== false || mute !== undefined) yield* setPaused(engine, name, paused, mute)
-    yield* moveLane(from, name)
-    return yield* open(engine, name)
+  /**
+   * Renames a lane, or moves the events of a renamed sink to a lane that has its new name already. The sink stays paused.
+   * Then completes moves that were cut short, unless a sink has the name of their lane again.
+   */
+  const openLane: Lanes["openLane"] = Effect.fnUntraced(function* (name, options = {}) {
+    const { renamedFrom = name, isConfigured = () => true } = options
+    const isMoved = renamedFrom !== name && ids.isLane(renamedFrom) && ids.isLane(name)
+    const renamed = ids.renamed(name, options)
+    if (renamed !== undefined) yield* rename(engine, renamed, name)
+    const opened = yield* open(engine, name)
+    if (isMoved) {
+      const { paused = false, mute } = backlogs.get(ids.idOf(renamedFrom)) ?? {}
+      if (paused !== false || mute !== undefined) yield* setPaused(engine, name, paused, mute)
+      yield* moveLane(renamedFrom, name)
+    }
+    const cut = ids.moves
+      .filter(([from, to]) => backlogs.has(from) && to === ids.idOf(name))
+      .map(([from]) => ids.nameOf(from))
+      .filter((from) => !isConfigured(from))
+    for (const from of cut) yield* MovedLanes.completing(moveLane(from, name), from, name, options)
+    return isMoved || cut.length > 0 ? yield* open(engine, name) : opened
   })
-
-  const openLane: Lanes["openLane"] = (name, options = {}) =>
-    Effect.suspend(() => {
-      const { renamedFrom = name } = options
-      if (renamedFrom !== name && ids.isLane(renamedFrom) && ids.isLane(name)) return adopt(renamedFrom, name)
-      const renamed = ids.renamed(name, options)
-      return renamed === undefined
-        ? open(engine, name)
-        : Effect.andThen(rename(engine, renamed, name), open(engine, name))
-    })
 
   return {
     holding: started(
