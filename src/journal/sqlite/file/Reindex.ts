@@ -3,6 +3,7 @@
  * indexes are checked at the start.
  */
 import type { DatabaseSync } from "node:sqlite"
+import { malformed } from "../rows/SqliteConnection.ts"
 
 const tables = ["retry_record", "dead"] as const
 
@@ -20,9 +21,6 @@ export const integrity = (db: DatabaseSync, what: string): ReadonlyArray<string>
     .flatMap((row) => Object.values(row).map(String))
 
 const isSound = (db: DatabaseSync, table: string): boolean => integrity(db, table).every((text) => text === "ok")
-
-/** An error with SQLite's code for a damaged file. */
-export const malformed = (what: string): Error => Object.assign(new Error(what), { errcode: 11 })
 
 /** Returns the tables whose indexes were rebuilt. Throws SQLite's error if more than an index is damaged. */
 export const reindexDamaged = (db: DatabaseSync): ReadonlyArray<string> =>

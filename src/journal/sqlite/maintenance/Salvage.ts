@@ -73,7 +73,8 @@ const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | unde
     }
     if (found.row === undefined) return
     yield found.row
-    next = int(found.row.place) + 1
+    // SQLite may return an earlier row of a damaged page.
+    next = Math.max(next, int(found.row.place)) + 1
     step = 1
   }
 }
@@ -107,8 +108,12 @@ const lanesOf = ({ db, isOriginal }: Readable): FoundLanes => {
   return { cursors: new Map(rows), wholeTo: 0 }
 }
 
+/** The row's checksum is not verified. Ranges that can't be read are empty, so their events are salvaged again. */
 const unchecked = ({ name, cursor, settled }: Row) =>
-  [String(name), { sequence: int(cursor), settled: JSON.parse(String(settled)) as Cursor["settled"] }] as const
+  [
+    String(name),
+    { sequence: int(cursor), settled: list<Cursor["settled"][number]>(settled).filter(Array.isArray) },
+  ] as const
 
 class Salvage {
   readonly damaged = new Set<number>()

@@ -9,6 +9,7 @@ import type { CommitBatch } from "../../stream/CommitBatch.ts"
 import { type Decoded, decodeOne, decodeRow, type Stored } from "../../stream/Record.ts"
 import { ranges } from "../../stream/RowKeys.ts"
 import { bytes, int, list } from "./Rows.ts"
+import { rising } from "./SqliteConnection.ts"
 
 /** A row without its events' bytes. */
 export interface RowKeys {
@@ -120,6 +121,7 @@ export class LogRows {
     if (found === undefined) return undefined
     const first = int(found.first)
     const count = int(found.count)
+    if (found !== at) rising("log", [first], sequence, Number)
     const row = { first, last: first + count - 1, ...decodeRow(bytes(found.bytes), first, count) }
     for (const [from, to] of ranges(row.damaged)) this.damaged(from, to)
     this.#cache = [...this.#cache.slice(1 - cachedRows), row]
@@ -128,14 +130,15 @@ export class LogRows {
 
   /** Returns at most `limit` rows that begin above `first`, without their events' bytes. */
   keysOf(first: number, limit: number): ReadonlyArray<RowKeys> {
-    return this.#sql.keysAfter.all(first, limit).map((row) => ({
+    const rows = this.#sql.keysAfter.all(first, limit).map((row) => ({
       first: int(row.first),
       count: int(row.count),
       receivedFrom: int(row.received_from),
       receivedTo: int(row.received_to),
-      routes: list(row.routes),
+      routes: list<ReadonlyArray<string>>(row.routes),
       keys: Buffer.from(bytes(row.keys)),
     }))
+    return rising("log", rows, first, (row) => row.first)
   }
 
   /** Returns the first sequence of the row that holds `sequence`, or 0 if there is none. */

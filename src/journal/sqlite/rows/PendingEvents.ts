@@ -15,6 +15,7 @@ import { RecentEntries } from "../../stream/RecentEntries.ts"
 import { decodeStored, encode, type Stored } from "../../stream/Record.ts"
 import type { LogRows } from "./LogRows.ts"
 import { bytes, int, list } from "./Rows.ts"
+import { rising } from "./SqliteConnection.ts"
 
 /** Called for a record that differs from the written record, with its sinks and its duplicate key if they can be read. */
 type OnLost = (sequence: number, sinks: ReadonlyArray<string> | undefined, key: DuplicateKey | undefined) => void
@@ -90,7 +91,8 @@ export class PendingEvents {
 
   /** Returns the sinks of a slice of the events above `after`. */
   sinks(after: number): ReadonlyArray<readonly [sequence: number, sinks: ReadonlyArray<string>]> {
-    return this.#sql.sinks.all(after).map((row) => [int(row.sequence), list<string>(row.sinks)] as const)
+    const rows = this.#sql.sinks.all(after).map((row) => [int(row.sequence), list<string>(row.sinks)] as const)
+    return rising("owed", rows, after, ([sequence]) => sequence)
   }
 
   /** Records that a lane's cursor moved, so that no lane may wait for the events between any more. */

@@ -42,6 +42,23 @@ export const words = (error: unknown): string => (error instanceof Error ? error
 /** The file is damaged, or isn't a database. */
 export const isCorrupt = (error: unknown): boolean => [11, 26].includes(primary(errorCode(error)))
 
+/** An error with SQLite's code for a damaged file. */
+export const malformed = (what: string): Error => Object.assign(new Error(what), { errcode: 11 })
+
+/**
+ * Returns the rows of a table. Throws if their sequences don't rise from `after`: SQLite returns rows of a
+ * damaged page in any order, and a reader that continues after the last one would never end.
+ */
+export const rising = <A>(table: string, rows: ReadonlyArray<A>, after: number, sequenceOf: (row: A) => number) => {
+  let last = after
+  for (const row of rows) {
+    const sequence = sequenceOf(row)
+    if (!(sequence > last)) throw malformed(`the rows of the table ${table} are not in their order`)
+    last = sequence
+  }
+  return rows
+}
+
 /** Another connection or process holds a lock. */
 export const isBusy = (error: unknown): boolean => [5, 6].includes(primary(errorCode(error)))
 
