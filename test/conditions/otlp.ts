@@ -114,7 +114,7 @@ export const column: Column = {
       answers(
         "it accepts a part of the spans",
         () => json(200, { partialSuccess: { rejectedSpans: "1", errorMessage: "too many attributes" } }),
-        undefined,
+        /it rejects a part of them \(too many attributes\)/,
         { isQuick: true },
       ),
     ],

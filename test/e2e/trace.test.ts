@@ -209,6 +209,78 @@ describe.concurrent("a collector that hangs", () => {
     }
   })
 
+  test.each([
+    [
+      "that takes no logs, as Jaeger",
+      "/v1/logs",
+      { status: 404 },
+      /logs.*answers 404.*signals.*traces.*if it takes no logs/,
+    ],
+    [
+      "that rejects a part of the spans in an answer of success",
+      "/v1/traces",
+      { body: '{"partialSuccess":{"rejectedSpans":"1","errorMessage":"quota of the tenant exceeded"}}' },
+      /traces.*it rejects a part of them \(quota of the tenant exceeded\)/,
+    ],
+    ["that takes protobuf alone", "/v1/traces", { status: 415 }, /answers 415: it takes no OTLP in JSON.*Collector/],
+    [
+      "that says what is wrong, and repeats the key",
+      "/v1/traces",
+      { status: 401, body: '{"message":"no org id for key api-key-of-this-test"}' },
+      /answers 401 \(no org id for key (?!api-key).*\): check .*telemetry\.otlp\.headers/,
+    ],
+  ] as const)(
+    "reports a collector %s",
+    async (_, path, { status = 200, body = "" }: { status?: number; body?: string }, says) => {
+      const taken = Bun.serve({
+        port: 0,
+        hostname: "127.0.0.1",
+        fetch: (request) =>
+          new URL(request.url).pathname === path ? new Response(body, { status }) : new Response("{}"),
+      })
+      cleanups.push(() => taken.stop(true))
+      const lake = receiver(() => 200)
+      const otlp = { url: `http://127.0.0.1:${taken.port}`, headers: { "api-key": "api-key-of-this-test" } }
+      const { file, deliver } = await write(`says-${taken.port}`, { lake: lake.url }, { otlp })
+      const running = await startRelay(file, { cwd, args: ["--log-format", "json"] })
+      expect(await deliver()).toBe(202)
+      await running.prints(says)
+      await running.kill("SIGTERM")
+    },
+  )
+
+  test("gets no headers at the address that it redirects to", async () => {
+    const other = receiver(() => 200)
+    const moved = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => new Response(null, { status: 308, headers: { location: other.url } }),
+    })
+    cleanups.push(() => moved.stop(true))
+    const lake = receiver(() => 200)
+    const otlp = { url: `http://127.0.0.1:${moved.port}`, headers: { "api-key": "k-1" } }
+    const { file, deliver } = await write("redirects", { lake: lake.url }, { otlp })
+    const running = await startRelay(file, { cwd })
+    expect(await deliver()).toBe(202)
+    await running.prints("answers 308: it redirects")
+    await running.kill("SIGTERM")
+    expect(other.got).toEqual([])
+  })
+
+  test("gets only the signals that the config names", async () => {
+    const { spans, logs, requests, wrong, url, stop } = collector()
+    cleanups.push(stop)
+    const lake = receiver(() => 200)
+    const { file, deliver } = await write("signals", { lake: lake.url }, { otlp: { url, signals: ["traces"] } })
+    const running = await startRelay(file, { cwd })
+    expect(await deliver()).toBe(202)
+    await lake.until(1)
+    await running.kill("SIGTERM")
+    expect({ wrong, logs }).toEqual({ wrong: [], logs: [] })
+    expect(requests.length).toBeGreaterThan(0)
+    expect(named(spans, "send lake").length).toBe(1)
+  })
+
   test("delays neither a delivery nor the stop", async () => {
     const stuck = Bun.serve({
       port: 0,

@@ -159,10 +159,13 @@ const secretHeaders = (description: string) =>
     .annotate({ description })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
+const baseUrl = "the base URL: the relay adds /v1/traces and /v1/logs itself"
 const isBaseUrl = Schema.makeFilter(
-  (url: string) =>
-    /\/v1\/(traces|logs|metrics)\/*$/.test(url) ? "the base URL: the relay adds /v1/traces and /v1/logs itself" : true,
-  { expected: "the base URL: the relay adds /v1/traces and /v1/logs itself" },
+  (url: string) => {
+    if (/\/v1\/(traces|logs|metrics)\/*$/.test(url)) return baseUrl
+    return /[?#]/.test(url) ? `${baseUrl}, so it has no query; an API key belongs into "headers"` : true
+  },
+  { expected: baseUrl },
 )
 
 const Telemetry = Schema.Struct({
@@ -175,6 +178,12 @@ const Telemetry = Schema.Struct({
         }).check(isHttpUrl, isBaseUrl),
       ),
       headers: secretHeaders("Headers of each export, such as an API key; never shown"),
+      signals: Schema.NonEmptyArray(Schema.Literals(["traces", "logs"]))
+        .annotate({
+          description: 'What is exported; `["traces"]` for a collector without logs, such as Jaeger',
+          default: ["traces", "logs"],
+        })
+        .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["traces", "logs"] as const))),
       sampleRate: Schema.Finite.check(
         Schema.isBetween({ minimum: 0, maximum: 1 }, { expected: "a number from 0 to 1" }),
       )
