@@ -30,6 +30,9 @@ describe("the url of a database", () => {
     const { hosts, sslMode } = parsed("postgres:///relay?host=/run/postgresql")
     expect(hosts).toEqual([{ host: "/run/postgresql", port: 5432, name: "/run/postgresql" }])
     expect(sslMode).toBe("disable")
+    expect(parsed("postgres:///relay?host=/run/postgresql&port=5433").hosts).toEqual([
+      { host: "/run/postgresql", port: 5433, name: "/run/postgresql:5433" },
+    ])
   })
 
   test("verifies the server by default, except one on this machine", () => {
@@ -51,8 +54,22 @@ describe("the url of a database", () => {
     ["postgres://db:70000/relay", "postgres://user@host"],
     ["postgres://db,/relay", "postgres://user@host"],
     ["postgres://secret-canary%4@db/relay", "hexadecimal"],
-    ["postgres://db/relay?sslmode=prefer", "verify-full"],
-    ["postgres://db/relay?sslcert=client.pem", '"tls"'],
+    ["postgres://relay:secret-canary%rd@db/relay", "write it as %25"],
+    ["postgres://db/relay?sslmode=prefer", "may send events unencrypted"],
+    ["postgres://db/relay?sslmode=no-verify", '"require" encrypts'],
+    ["postgres://db/relay?sslcert=canary.pem", '"tls"'],
+    ["postgres://db/relay?sslmode=verify-full&sslrootcert=/etc/canary.crt", '"ca"'],
+    ["postgres://db/relay?schema=canary", '"schema"'],
+    ["postgres://db/relay?connect_timeout=5", '"connectTimeout"'],
+    ["postgres://db/relay?pgbouncer=true&connection_limit=1", "leave it out"],
+    ["postgres://db/relay?connection_limit=1", '"pool"'],
+    ["postgres://db/relay?pool_max_conns=10", '"pool"'],
+    ["postgres:///relay?host=/run/postgresql&user=canary", "before the question mark"],
+    ["postgres:///relay?host=/run/postgresql&password=canary", '"password"'],
+    ["postgres://db/relay?port=5433", "follows it"],
+    ["postgres://db/relay?application_name=canary", "leave it out"],
+    ["postgres://db/relay?options=-c%20statement_timeout%3D5000", "leave it out"],
+    ["postgres://db/relay?gssencmode=disable", "leave it out"],
     ["postgres://db/relay?target_session_attrs=any", "target_session_attrs"],
   ])("%s is told what is wrong, and its own text is not shown", (text, says) => {
     const message = parse(text)
