@@ -58,7 +58,7 @@ const forgetAfter = 3_600_000
 export interface FleetOptions {
   readonly db: Database
   readonly name: string
-  readonly owner: Omit<Owner, "db" | "isAlive" | "askedAt" | "sign" | "now" | "pauseOf" | "pausedSinks">
+  readonly owner: Pick<Owner, "opened" | "empty" | "exclusively" | "damaged">
   /** This relay's appends to the shared stream. Its owner may not have read the newest of them yet. */
   readonly toShared: KnownRows
   /**
@@ -107,8 +107,8 @@ export class Fleet {
   /** The number of the last answered heartbeat, on the timeline of `news`. */
   #beat = 0
   /**
-   * The number of the heartbeat before that, a second earlier. Heartbeats aren't flushed, so a crash of the
-   * server may lose the last.
+   * The number of the heartbeat before that, a second earlier, or of a later change of lanes. Heartbeats aren't
+   * flushed, so a crash of the server may lose the last. Changes of lanes are.
    */
   #storedBeat = 0
   /** Set if the database went back and this relay hasn't started a new history since. */
@@ -136,6 +136,9 @@ export class Fleet {
       isAlive: () => this.isAlive,
       askedAt: () => this.#sent.at,
       sign: () => this.sign,
+      counted: (beat) => {
+        this.#storedBeat = Math.max(this.#storedBeat, beat)
+      },
       now: () => this.now(),
       pauseOf: (sink) => this.pauseOf(sink),
       pausedSinks: () => this.pausedSinks,
@@ -306,12 +309,13 @@ export class Fleet {
     const asked = new Map(this.streams.map((stream) => [stream, stream.known.unconfirmed]))
     const appended = toShared.unconfirmed
     const rows = [...asked.values(), appended].flat()
+    const stored = this.#storedBeat
     return Effect.flatMap(
       Effect.promise(() => Membership.beat(this.#options.db, this.#self, rows, this.#configs)),
       (result) => {
         const news = Result.isSuccess(result) ? result.success : undefined
         if (news === undefined) return Effect.void
-        this.#isBehind ||= this.#showsEarlierState(news)
+        this.#isBehind ||= this.#showsEarlierState(news, stored)
         if (this.#isBehind) return this.#beginHistory(news)
         if (news.beat === null) return this.#nameless(news)
         this.#hear(news, news.beat, sent)
@@ -338,7 +342,7 @@ export class Fleet {
     this.news = news
     this.#pauses = new Map(news.sinks.map((row) => [row.name, Membership.pauseOf(row)]))
     this.#configs = Membership.configsOf(news)
-    this.#storedBeat = isPromoted ? 0 : this.#beat
+    this.#storedBeat = isPromoted ? 0 : Math.max(this.#storedBeat, this.#beat)
     this.#beat = beat
     const now = this.now()
     this.#stillness.saw(news, sent.at, now)
@@ -381,10 +385,13 @@ export class Fleet {
     return Effect.ignore(putName(this.#options.db, this.name, this.#turn.instance, before))
   }
 
-  /** Heartbeat numbers and epochs only rise, so a lower one shows that the database went back. */
-  #showsEarlierState({ beat, timeline, streams }: Membership.News): boolean {
+  /**
+   * Heartbeat numbers and epochs only rise, so a lower one shows that the database went back. `stored` is the highest
+   * number that was known to be stored when the heartbeat was sent.
+   */
+  #showsEarlierState({ beat, timeline, streams }: Membership.News, stored: number): boolean {
     if (timeline !== this.news.timeline) return timeline < this.news.timeline
-    if (beat !== null && beat <= this.#storedBeat) return true
+    if (beat !== null && beat <= stored) return true
     const epochs = new Map(streams.map(({ id, epoch }) => [id, epoch]))
     return this.news.streams.some(({ id, epoch }) => (epochs.get(id) ?? 0) < epoch)
   }

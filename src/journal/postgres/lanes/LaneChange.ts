@@ -5,6 +5,9 @@
  * after it, and in either case the stored names determine the event's lane. A relay that changes another
  * relay's stream begins a new epoch of the stream, so the owner reads the stream again before it stores
  * anything more. A relay also does so with its own stream if it didn't hear whether its change was committed.
+ *
+ * **Guarantee.** A database that went back to before a change of this relay's own stream takes nothing more from
+ * it. The change counts as a heartbeat, so such a database lacks the last heartbeat that the relay knows.
  */
 import { Effect } from "effect"
 import { laneChanged } from "../../archive/MovedLanes.ts"
@@ -24,6 +27,13 @@ interface Change<A> {
   readonly value: A
   /** Makes the change in memory, once it is committed and before anything is added to the stream. */
   readonly inMemory: (stream: StreamState) => void
+}
+
+/** A change that was made. */
+interface Made<A> extends Change<A> {
+  readonly after: LaneNames
+  /** This relay's number of heartbeats, if the change raised it. */
+  readonly beat?: number | null | undefined
 }
 
 /** Decides on a change from the lanes and the head of the log, and stores its rows. */
@@ -55,7 +65,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
   const [floor, ceiling] = [floorOf(stream.id), ceilingOf(stream.id)]
   let mayBeDone = false
   const transaction = db.transact((queries) =>
-    Effect.gen(function* () {
+    Effect.gen(function* (): Effect.fn.Return<Made<A>, JournalError | DatabaseError> {
       // Appends to the shared stream hold this lock. Appends to any other stream lock its row.
       if (stream.id === sharedStream) yield* queries.query(`SELECT pg_advisory_xact_lock('log'::regclass::oid::bigint)`)
       if (stream.isVisited) yield* queries.query("SELECT FROM stream WHERE id = $1 FOR UPDATE", [stream.id])
@@ -75,20 +85,28 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       if (decided.lanes === before) return { ...decided, after: before }
       const after = decided.lanes.since(found.first)
       const { lanes, names, past } = after.stored
-      yield* queries.query(
-        `INSERT INTO progress (stream, lanes, names, past) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes, changed = '{}', names = excluded.names, past = excluded.past`,
-        [stream.id, ...[lanes, names, past].map((part) => JSON.stringify(part))],
+      // It comes last, because this relay's heartbeats wait for it.
+      const marking = stream.isVisited
+        ? "UPDATE stream SET epoch = next_epoch(epoch) WHERE id = $1 RETURNING NULL AS beat"
+        : "UPDATE member SET beat = beat + 1 WHERE name = $5 AND instance = $6 RETURNING beat"
+      const { rows: marks } = yield* queries.query<{ beat: number | null }>(
+        `WITH stored AS (
+           INSERT INTO progress (stream, lanes, names, past) VALUES ($1, $2, $3, $4)
+           ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes, changed = '{}', names = excluded.names, past = excluded.past
+         ), marked AS (${marking}) SELECT beat FROM marked`,
+        [
+          stream.id,
+          ...[lanes, names, past].map((part) => JSON.stringify(part)),
+          ...(stream.isVisited ? [] : stream.owner.sign().slice(0, 2)),
+        ],
       )
-      if (stream.isVisited) {
-        yield* queries.query("UPDATE stream SET epoch = next_epoch(epoch) WHERE id = $1", [stream.id])
-      }
-      return { ...decided, after }
+      return { ...decided, after, beat: marks[0]?.beat }
     }),
   )
   return transaction.pipe(
-    Effect.map(({ after, value, inMemory }) => {
+    Effect.map(({ after, value, inMemory, beat }) => {
       stream.names = after
+      if (beat != null && !stream.isLost) stream.owner.counted(beat)
       inMemory(stream)
       return value
     }),

@@ -148,6 +148,8 @@ export interface Owner {
   /** When the last answered heartbeat was sent, in milliseconds of the clock. */
   readonly askedAt: () => number
   readonly sign: () => Sign
+  /** Called with this relay's number of heartbeats once a transaction that raised it is committed. */
+  readonly counted: (beat: number) => void
   readonly pauseOf: (sink: string) => Pause
   /** The sinks that operators have paused. */
   readonly pausedSinks: () => Iterable<string>

@@ -23,7 +23,7 @@
  * sink as the relays say it did. A relay that lives names the events that the
  * database lost, and no relay names others. At the sink that keeps an order the
  * events of a key come in the order in which they were acknowledged. An event that
- * was sent once is not answered as a duplicate. Over a stream no attempt starts,
+ * was sent once is not answered as a duplicate, unless its row is deleted at once. Over a stream no attempt starts,
  * and no append is stored, after a later epoch of the same history has started. No event is refused
  * because the journal were full, or because of the text of another event. A relay
  * whose append the database refused says at once that it isn't ready, unless the
@@ -147,7 +147,16 @@ class Play {
     const losesAnswer = () => !this.#isMending && answers.chance(lostAnswers)
     const newest = () => this.version
     this.relays = new Relays({ time, draw, losesAnswer, shards, sinks: this.sinks, retention, newest })
-    this.senders = new Senders({ time, draw, relays: this.relays, shards, losses, accept, broken })
+    this.senders = new Senders({
+      time,
+      draw,
+      relays: this.relays,
+      shards,
+      losses,
+      accept,
+      isPruned: this.operators.isPruned,
+      broken,
+    })
   }
 
   /** A relay that runs, as an operator finds it. */

@@ -96,7 +96,7 @@ export const mutants = mutantsOf({
     ],
     "a sign of life shows that the database went back": [
       postgres("fleet/Fleet"),
-      "this.#isBehind ||= this.#showsEarlierState(news)",
+      "this.#isBehind ||= this.#showsEarlierState(news, stored)",
       "this.#isBehind ||= false",
       2,
     ],

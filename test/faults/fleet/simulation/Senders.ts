@@ -19,6 +19,11 @@ export interface SendersOptions {
   readonly losses: () => number
   /** An event was acknowledged; no failover can have lost one that `isBound`. */
   readonly accept: (id: string, isBound: boolean) => void
+  /**
+   * The journal deletes events seconds after their delivery. Then a commit whose answer was lost may be gone when it is
+   * sent again, and only its delivery's key is left: it counts as a duplicate.
+   */
+  readonly isPruned: boolean
   /** What did not hold. */
   readonly broken: Set<string>
 }
@@ -45,7 +50,7 @@ export class Senders {
     over: (isTaken: boolean) => void,
     life = this.#options.relays.any,
   ): boolean {
-    const { time, shards, losses, accept, broken } = this.#options
+    const { time, shards, losses, accept, isPruned, broken } = this.#options
     if (life === undefined || life.machine.isFrozen) return false
     const { machine, parts, directory } = life
     if (parts.every(({ journal }) => journal === undefined)) return false
@@ -72,7 +77,8 @@ export class Senders {
       if (result._tag === "Success") {
         accept(id, before % 2 === 0 && before === losses())
         const { shard, answer } = result.success
-        if (isFirst && answer === "duplicate") broken.add(`${id} was sent once, and answered as a duplicate`)
+        if (isFirst && answer === "duplicate" && !isPruned)
+          broken.add(`${id} was sent once, and answered as a duplicate`)
         if (accountId === unheldAccount) broken.add(`${id} was acknowledged, and the database can't hold it`)
         const { link } = shards[shard] ?? {}
         if (link?.isCut === false && shards.some(({ link }) => link.isCut)) this.meanwhile += 1

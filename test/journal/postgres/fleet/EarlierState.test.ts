@@ -110,6 +110,33 @@ suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () 
     expect(late.reason._tag).toBe("JournalFenced")
   })
 
+  it.effect("is noticed by an append if it lacks a rename: a sink's events stay in one lane, in order", function* () {
+    const { start, remember, goBack } = yield* relays
+    const relay = yield* start("a")
+    const { journal } = relay
+    yield* journal.openLane("before")
+    yield* seconds(3)
+    yield* journal.append(event("1"), ["before"])
+    yield* seconds(1)
+    yield* remember
+    // No heartbeat is sent from here on, because no time passes.
+    journal.knowSinks?.([{ name: "after", renamedFrom: "before" }])
+    yield* journal.openLane("after", { renamedFrom: "before" })
+    yield* goBack
+    const refused = yield* Effect.flip(journal.append(event("2"), ["after"]))
+    expect(refused.reason._tag).toBe("JournalUnavailable")
+    yield* seconds(8)
+    yield* journal.append(event("2"), ["after"])
+    expect(yield* journal.openLane("after", { renamedFrom: "before" })).toMatchObject({ backlog: 2 })
+    expect((yield* journal.lanes).map(({ name }) => name)).not.toContain("before")
+    const [own] = owned(relay)
+    const entries = (yield* own?.read(0, 10) ?? Effect.succeed([])).map(({ event, sinks }) => [event.id, sinks])
+    expect(entries).toEqual([
+      ["1", ["after"]],
+      ["2", ["after"]],
+    ])
+  })
+
   it.effect("is named again if as many events are lost from the same sequence on", function* () {
     const { start, remember, goBack } = yield* relays
     const relay = yield* start("a")
