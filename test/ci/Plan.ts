@@ -50,7 +50,7 @@ const otherSinks = suites.flat().filter((path) => !isKafka(path))
 const underDeno = ["http", "service", "metrics", "trace", "page"].map((name) => `test/e2e/${name}`)
 const from = (runtime: string, more: Step["env"] = {}) => ({ ...more, RELAY_UNDER: runtime })
 
-/** The campaign draws its cases from the commit, so the same commit tries the same cases again. */
+/** The campaign and the mutants are drawn from the commit, so the same commit tries the same cases again. */
 const seed = (): string => {
   const { stdout } = spawnSync("git", ["rev-parse", "--short=5", "HEAD"], { encoding: "utf8" })
   return String(Number.parseInt(stdout?.trim() || "1", 16))
@@ -81,6 +81,7 @@ export const plan = (): Plan => {
       tests("sinks of other services from the binary", otherSinks, from("binary", parts)),
       defects("conditions of services, short", "conditions", "--quick", "--binary", "dist/relay"),
       script("all that goes out: packages, tarballs, their parts and checksums", "release"),
+      script("ten random mutants", "mutants", "--again", "10", "--seed", seed()),
       script("type check", "typecheck"),
       script("lint and format", "lint"),
     ],

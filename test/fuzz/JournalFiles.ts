@@ -113,6 +113,15 @@ const write = (bytes: Uint8Array): void => {
   writeFileSync(pathOf(), bytes)
 }
 
+/** Salvages the file. A version that a change has raised a little can only be taken for a newer relay's. */
+const salvage = function* () {
+  try {
+    yield* salvaged(pathOf(), folder())
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith("a newer relay wrote"))) throw error
+  }
+}
+
 const files = async (): Promise<Play> => {
   const file = fixture()
   const sound = await Effect.runPromise(read)
@@ -139,7 +148,7 @@ const files = async (): Promise<Play> => {
     }
     write(changed(file, places, input))
     let count = 0
-    for (const { bodyBase64 } of salvaged(pathOf(), folder())) {
+    for (const { bodyBase64 } of salvage()) {
       count += 1
       if (!bodies.has(bodyBase64)) throw new Broken("an altered event is salvaged", bodyBase64)
     }

@@ -8,7 +8,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { availableParallelism, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { bunTest, failedIn } from "./RunTests.ts"
+import { bunTest, named } from "./RunTests.ts"
 
 /** Folders of tests that run the relay's parts in their own process. */
 const folders = [
@@ -123,10 +123,10 @@ export class Reach {
     try {
       const started = performance.now()
       const coverage = ["--coverage", "--coverage-reporter=lcov", `--coverage-dir=${into}`]
-      const { status, output } = await bunTest(this.#root, [...coverage, test], 180)
+      const { status, failed } = await bunTest(this.#root, [...coverage, test], 180)
       const seconds = (performance.now() - started) / 1000
       if (status !== "passed")
-        console.warn(`left out, because it doesn't pass without a change: ${test}: ${failedIn(output)}`)
+        console.warn(`left out, because it doesn't pass without a change: ${test}: ${named(failed)}`)
       const report = join(into, "lcov.info")
       const lines = existsSync(report) ? parseLcov(readFileSync(report, "utf8")) : new Map<string, Array<number>>()
       const sources = [...lines].map(([file, lines]) => [file, { hash: hashOf(this.#read(file)), lines }] as const)

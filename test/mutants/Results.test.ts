@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { root } from "../lib/programs.ts"
+import { drawn, mutated } from "./Again.ts"
 import { explained } from "./Explained.ts"
 import { parseLcov } from "./Reach.ts"
 import { type Evidence, evidenceOf, isNoticed, knownOf, type Result } from "./Results.ts"
@@ -53,6 +54,21 @@ test("a report of coverage gives the executed lines of each source of src", () =
   expect([...parseLcov(report)]).toEqual([["src/a/B.ts", [1, 14]]])
 })
 
+describe("a mutant is put into its source again", () => {
+  const source = "const one = 1\n  return a < b\nconst two = 2\n"
+
+  test("at its column, wherever its line is now", () => {
+    expect(mutated(source, mutant("killed"))).toBe(source.replace("<", "<="))
+    expect(mutated(`\n\n${source}`, mutant("killed"))).toBe(`\n\n${source.replace("<", "<=")}`)
+  })
+
+  test("not if the line is gone, is there twice, or has something else at the column", () => {
+    expect(mutated("return a > b", mutant("killed"))).toBeUndefined()
+    expect(mutated(source + source, mutant("killed"))).toBeUndefined()
+    expect(mutated(source, mutant("killed", { column: 4 }))).toBeUndefined()
+  })
+})
+
 test("each explained mutant has its line in the source", () => {
   for (const { file, code, was } of explained) {
     const lines = readFileSync(join(root, file), "utf8").split("\n")
@@ -67,4 +83,10 @@ test("the evidence has a reason for each mutant that no test noticed", () => {
   const evidence: Evidence = JSON.parse(readFileSync(file, "utf8"))
   expect(evidence.mutants.length).toBeGreaterThanOrEqual(30)
   expect(evidence.mutants.filter((one) => !isNoticed(one) && one.why === undefined)).toEqual([])
+})
+
+test("the evidence has mutants enough for the draw of .ci/run; `bun run mutants` finds others", () => {
+  const { mutants }: Evidence = JSON.parse(readFileSync(join(root, "docs/evidence/mutants.json"), "utf8"))
+  expect(drawn(mutants, root, 1).length).toBeGreaterThanOrEqual(50)
+  expect(drawn(mutants, root, 1)).not.toEqual(drawn(mutants, root, 2))
 })

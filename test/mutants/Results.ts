@@ -20,6 +20,10 @@ export interface Result {
   readonly verdict: "killed" | "stopped" | "survived" | "unreached"
   /** The failed test. */
   readonly by?: string
+  /** The file of that test. */
+  readonly byFile?: string
+  /** Why `--again` leaves the mutant out. */
+  readonly notAgain?: string
   /** Why a survivor changes nothing that a test should notice. */
   readonly why?: string
   /** A hash of the changed source. */

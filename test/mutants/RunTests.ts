@@ -2,11 +2,21 @@
 import { spawn } from "node:child_process"
 import { readFileSync } from "node:fs"
 import process from "node:process"
+import { createInterface } from "node:readline"
+import { BunOutput } from "../ci/BunOutput.ts"
+
+/** A test by its file and its full name. The name is absent if the failure was outside of a test. */
+export interface Test {
+  readonly file: string
+  readonly name?: string
+}
 
 export interface Ran {
   readonly status: "passed" | "failed" | "stopped"
-  /** The end of its output. */
-  readonly output: string
+  /** The first failure. */
+  readonly failed?: Test
+  /** The names of the tests that passed. */
+  readonly passed: ReadonlyArray<string>
 }
 
 /** Bytes of memory at which a run is stopped. */
@@ -33,13 +43,16 @@ export const bunTest = async (root: string, args: ReadonlyArray<string>, seconds
       // It has ended.
     }
   }
-  let output = ""
+  const output = new BunOutput()
+  const passed: Array<string> = []
   let stopped = false
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding("utf8").on("data", (text: string) => {
-      output = `${output}${text}`.slice(-20_000)
-    })
-  }
+  const reading = [child.stdout, child.stderr].map(async (input) => {
+    for await (const line of createInterface({ input })) {
+      output.read(line)
+      const [, name] = /^\(pass\) (.*?)(?: \[[\d.]+m?s\])?$/.exec(line) ?? []
+      if (name !== undefined) passed.push(name)
+    }
+  })
   const until = performance.now() + seconds * 1000
   const watch = setInterval(() => {
     if (performance.now() < until && memoryOf(child.pid ?? 0) < mostMemory) return
@@ -54,9 +67,14 @@ export const bunTest = async (root: string, args: ReadonlyArray<string>, seconds
   clearInterval(watch)
   process.off("exit", kill)
   kill()
-  return { status: stopped ? "stopped" : code === 0 ? "passed" : "failed", output }
+  await Promise.all(reading)
+  const [first] = output.failures
+  const failed = first?.file !== undefined && {
+    file: first.file,
+    ...(first.test !== undefined && { name: first.test }),
+  }
+  return { status: stopped ? "stopped" : code === 0 ? "passed" : "failed", passed, ...(failed && { failed }) }
 }
 
-/** Returns the name of the first failed test in an output. */
-export const failedIn = (output: string): string =>
-  /^\(fail\) (.*?)(?: \[[\d.]+m?s\])?$/m.exec(output)?.[1] ?? "an error outside of a test"
+/** The name of a failed test, for the reader. */
+export const named = (failed: Test | undefined): string => failed?.name ?? "an error outside of a test"

@@ -7,39 +7,34 @@
  *   --seed N     draws other mutants than seed 1
  *   --count N    this many mutants, instead of 200
  *   --limit N    seconds for the tests of one mutant, instead of 120
+ *   --again N    tries N noticed mutants of the last run again, each with the one
+ *                test that noticed it, and writes nothing; the seed draws them
+ *   --again all  tries all of them, and writes which ones `--again N` leaves out
  *
  * It may be stopped at any time: the next run continues, and repeats survivors
  * whose tests have changed. With RELAY_PARTS=1 the journal on PostgreSQL is drawn
  * too. Exits 1 if a survivor has no explanation.
  */
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs"
-import { tmpdir } from "node:os"
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import process from "node:process"
 import { parseArgs } from "node:util"
 import { writePage } from "../evidence/Page.ts"
 import { root } from "../lib/programs.ts"
+import { copyProject } from "../lib/projectCopy.ts"
+import { tryAgain, withMutant } from "./Again.ts"
 import { draw, type Mutant } from "./Draw.ts"
 import { compilerOf } from "./Places.ts"
 import { Reach, type Reaching } from "./Reach.ts"
 import { type Evidence, evidenceOf, isNoticed, knownOf, type Result, stateOf, testsOf } from "./Results.ts"
-import { bunTest, failedIn } from "./RunTests.ts"
+import { bunTest, named } from "./RunTests.ts"
 
 const { values } = parseArgs({
   options: {
     seed: { type: "string", default: "1" },
     count: { type: "string", default: "200" },
     limit: { type: "string", default: "120" },
+    again: { type: "string" },
   },
 })
 const [seed, count, limit] = [Number(values.seed), Number(values.count), Number(values.limit)]
@@ -70,53 +65,51 @@ const within = (tests: ReadonlyArray<Reaching>): ReadonlyArray<Reaching> => {
   })
 }
 
-const copyProject = (): string => {
-  const copy = mkdtempSync(join(tmpdir(), "relay-mutants-"))
-  // PostgreSQL, which root starts as another user, finds its files in it.
-  chmodSync(copy, 0o755)
-  for (const name of ["src", "test", "config", "docs"]) cpSync(join(root, name), join(copy, name), { recursive: true })
-  for (const name of ["package.json", "bun.lock", "tsconfig.json", "bunfig.toml", "relay.config.json", "README.md"])
-    cpSync(join(root, name), join(copy, name))
-  symlinkSync(join(root, "node_modules"), join(copy, "node_modules"))
-  return copy
-}
-
 /** Runs the tests of a mutant in the copy until one fails. */
-const tried = async (copy: string, mutant: Mutant, reaching: ReadonlyArray<Reaching>) => {
-  const file = join(copy, mutant.file)
-  const text = readFileSync(file, "utf8")
-  writeFileSync(file, mutant.text)
-  try {
-    for (const batch of batchesOf(reaching)) {
-      const seconds = 30 + 3 * batch.reduce((sum, test) => sum + test.seconds, 0)
-      const { status, output } = await bunTest(copy, ["--bail", ...batch.map(({ file }) => file)], seconds)
-      if (status === "stopped") return { verdict: "stopped", by: batch.map(({ file }) => file).join(" ") } as const
-      if (status === "failed") return { verdict: "killed", by: failedIn(output) } as const
-    }
-    return { verdict: reaching.length === 0 ? "unreached" : "survived" } as const
-  } finally {
-    writeFileSync(file, text)
-  }
-}
+const tried = (copy: string, mutant: Mutant, reaching: ReadonlyArray<Reaching>) =>
+  withMutant(
+    copy,
+    mutant.file,
+    () => mutant.text,
+    async () => {
+      for (const batch of batchesOf(reaching)) {
+        const seconds = 30 + 3 * batch.reduce((sum, test) => sum + test.seconds, 0)
+        const { status, failed } = await bunTest(copy, ["--bail", ...batch.map(({ file }) => file)], seconds)
+        if (status === "stopped") return { verdict: "stopped", by: batch.map(({ file }) => file).join(" ") } as const
+        const byFile = failed?.name === undefined ? {} : { byFile: failed.file }
+        if (status === "failed") return { verdict: "killed", by: named(failed), ...byFile } as const
+      }
+      return { verdict: reaching.length === 0 ? "unreached" : "survived" } as const
+    },
+  )
 
 const resultOf = (
   { module, file, line, column, code, kind, was, becomes }: Mutant,
-  found: Pick<Result, "verdict" | "by">,
+  found: Pick<Result, "verdict" | "by" | "byFile">,
   tests: string,
 ) => ({ module, file, line, column, code, kind, was, becomes, ...found, ...(!isNoticed(found) && { tests }) })
 
 const before: Evidence | undefined = existsSync(evidence) ? JSON.parse(readFileSync(evidence, "utf8")) : undefined
-const compiler = await compilerOf(root)
 const copy = copyProject()
 const reach = new Reach(copy, cache)
 const results: Array<Result> = []
-const save = (): void => {
+const write = (all: Evidence): void => {
   mkdirSync(join(root, "docs/evidence"), { recursive: true })
-  writeFileSync(evidence, `${JSON.stringify(evidenceOf(seed, results), null, 2)}\n`)
+  writeFileSync(evidence, `${JSON.stringify(all, null, 2)}\n`)
 }
+const save = (): void => write(evidenceOf(seed, results))
 process.once("exit", () => rmSync(copy, { recursive: true, force: true }))
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130))
 
+if (values.again !== undefined) {
+  const wanted = values.again === "all" ? Number.POSITIVE_INFINITY : Number(values.again)
+  const { left, holds } = await tryAgain(copy, before?.mutants ?? [], seed, wanted)
+  if (before !== undefined && values.again === "all")
+    write({ ...before, mutants: before.mutants.map((one) => ({ ...one, ...left.get(one.state) })) })
+  process.exit(holds ? 0 : 1)
+}
+
+const compiler = await compilerOf(root)
 for await (const mutant of draw(root, compiler, seed, count)) {
   const reaching = within(await reach.of(mutant.file, mutant.line))
   const [state, tests] = [stateOf(mutant), testsOf(copy, reaching)]
