@@ -1,4 +1,4 @@
 import { Schema } from "effect"
 
-/** The benchmark can't go on: what happened, to which part, what to do. */
+/** Ends the benchmark. The message names the failed part, the failure and the remedy. */
 export class BenchError extends Schema.TaggedError<BenchError>()("BenchError", { message: Schema.String }) {}

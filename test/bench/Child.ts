@@ -1,4 +1,4 @@
-/** A server in a process of its own: started, waited for, ended with the scope. */
+/** Starts a server in its own process, waits until it is ready, and ends it with the scope. */
 import { closeSync, openSync, readFileSync } from "node:fs"
 import { Duration, Effect, type Scope } from "effect"
 import { BenchError } from "./BenchError.ts"
@@ -11,7 +11,7 @@ export interface Child {
   readonly alive: Effect.Effect<void, BenchError>
   /** The last lines that it printed. */
   readonly log: Effect.Effect<string>
-  /** Garbage collections so far. */
+  /** Returns the number of garbage collections since the start. */
   readonly collections: () => number
 }
 
@@ -19,7 +19,10 @@ const root = new URL("../..", import.meta.url).pathname
 /** How long a server may take to start, and to end. */
 const timeout = Duration.seconds(30)
 
-/** `log` gets what it prints; `ready` is a URL that answers 200 as soon as it can take load. */
+/**
+ * `log` is the path of a file for the process's output. `ready` is a URL that answers 200 once the server can take
+ * load.
+ */
 export const spawn = (
   name: string,
   command: ReadonlyArray<string>,

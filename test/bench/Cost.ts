@@ -1,7 +1,7 @@
 /**
- * What an event costs, in one table: the relay to each of its usual sinks,
- * beside servers that do a part of its work. Each row is a server of its own;
- * all take turns in each round, and ratios are of one round.
+ * Measures the cost of an event and prints one table. Its rows are relays with each of the usual sinks, and servers
+ * that do a part of a relay's work. Each row has its own server. All rows take turns in each round, and a ratio
+ * compares figures of the same round.
  */
 import { join } from "node:path"
 import { Duration, Effect, type Scope } from "effect"
@@ -18,12 +18,12 @@ import * as Target from "./Target.ts"
 import { memory } from "./Usage.ts"
 import * as Verdicts from "./Verdicts.ts"
 
-/** A relay to HTTP with its journal in a database; its CPU is that of both. */
+/** A relay to HTTP with its journal in a database. Its CPU includes the database's. */
 const postgres = "postgres"
 
 type Make = (options: Options, name: string) => Effect.Effect<Target.Target, BenchError, Scope.Scope>
 
-/** Those that need neither a broker nor a database, and those that do. */
+/** The rows that need no broker. `postgres` needs a database. */
 const rows: Readonly<Record<string, Make>> = {
   empty: (options, name) => Target.server(options, name, "empty"),
   bare: (options, name) => Target.server(options, name, "bare"),
@@ -75,9 +75,9 @@ const named = Effect.fnUntraced(function* (list: string | undefined) {
 const rest = Duration.seconds(10)
 
 export interface CostOptions extends Options {
-  /** Events a second for each; as many as it can take where none is given. */
+  /** Events a second for each row. Without it, each row gets as many as it can take. */
   readonly pace: number | undefined
-  /** Names of rows with commas between them; all where none is given. */
+  /** Comma-separated names of rows (default: all). */
   readonly rows: string | undefined
 }
 
@@ -149,7 +149,7 @@ const table = ({ subjects, idle, peak, settled }: Measured, load: string): strin
   )
 }
 
-/** Two copies of one server: what a ratio of one means. */
+/** Compares two copies of one server: their ratio is the noise of the measurement. */
 const noise = ({ subjects }: Measured): ReadonlyArray<Report.Verdict> =>
   Object.entries(subjects).flatMap(([name, subject]) => {
     const first = subjects[name.replace(/ \d+$/, "")]

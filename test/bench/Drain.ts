@@ -12,7 +12,9 @@ import * as Verdicts from "./Verdicts.ts"
 
 /** Events a second that come in meanwhile, and for how long. */
 const load = { rate: 1_000, seconds: 5 }
-/** How long the relay is left alone before its memory is read: it is as idle then as one that has just started. */
+/**
+ * How long the relay has no load before its memory is read. After that it is as idle as a relay that has just started.
+ */
 const rest = Duration.seconds(10)
 
 const lanes = { file: Target.relayToFile, http: Target.relayToHttp }

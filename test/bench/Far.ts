@@ -1,6 +1,5 @@
 /**
- * A relay whose database is in another place: each round trip costs it some
- * milliseconds, however quick the database is.
+ * A relay whose database is in another place: each round trip takes some milliseconds, however fast the database is.
  */
 import { Effect, Schema } from "effect"
 import { unavailable } from "../../src/journal/Journal.ts"
@@ -33,14 +32,14 @@ export const relay = Effect.fnUntraced(function* (setup: Target.Setup, postgres:
   return yield* Fleet.relay(setup, { ...postgres, url: yield* through(postgres) }, name)
 })
 
-/** What waits for the sink, and how many of it for a retry: the first. */
+/** The number of pending events. The first `retries` of them wait for a retry. */
 const backlog = { events: 100_000, retries: 5_000 }
-/** Each so-manieth attempt fails: while the backlog goes out retries come and go. */
+/** One attempt in this many fails, so retries start and end while the backlog drains. */
 const failing = 50
 
 const group = 256
 
-/** As a relay of this name leaves it that has stopped with its sink away. */
+/** Fills the journal with a backlog, as a relay of this name leaves it if it stops while its sink is down. */
 const fill = Effect.fnUntraced(function* (url: string, name: string, lane: string) {
   const config = Schema.decodeUnknownSync(PostgresConfig)({ url, name })
   const database = yield* PooledDatabase.open({ connection: () => connectionOf(config), poolSize: 2 })

@@ -12,7 +12,7 @@ import * as Rounds from "./Rounds.ts"
 import * as Target from "./Target.ts"
 import { cpuMicros, endedChildrenMicros } from "./Usage.ts"
 
-/** Of a server that does nothing else, and of few memory. */
+/** Settings of a dedicated server with little memory. */
 const settings = { shared_buffers: "256MB", max_wal_size: "4GB" }
 
 /** A database for the length of a scope. */
@@ -26,11 +26,11 @@ export const database = Effect.acquireRelease(
   (postgres) => Effect.promise(postgres.stop),
 )
 
-/** A relay that writes what it receives to a file, with its journal in the database. */
+/** A relay that writes its events to a file, with its journal in the database. */
 export const relay = (setup: Target.Setup, { url }: Postgres, name: string) =>
   Target.relayToFile(setup, name, undefined, { type: "postgres", url, name })
 
-/** CPU that a process has used so far, in microseconds. It is 0 if the process has ended. */
+/** Returns the CPU time of a process in microseconds, or 0 if the process has ended. */
 const microsIfRunning = (pid: number): number => {
   try {
     return cpuMicros(pid)
@@ -39,7 +39,7 @@ const microsIfRunning = (pid: number): number => {
   }
 }
 
-/** CPU that the database has used so far, in microseconds. A process that ends meanwhile is counted as an ended child. */
+/** Returns the CPU time of the database in microseconds. A process that ends meanwhile is counted as an ended child. */
 export const databaseMicros = ({ processes }: Postgres): number => {
   const [postmaster = 0, ...children] = processes()
   const running = children.reduce((sum, pid) => sum + microsIfRunning(pid), cpuMicros(postmaster))
@@ -153,7 +153,7 @@ const measureOnce = Effect.fnUntraced(function* (fleet: Fleet, pace: Paced.Pace)
   return { round, refused, lost: Math.max(0, expected - after.delivered) }
 })
 
-/** What compiling costs in the first seconds is not what an event costs. */
+/** Rounds that aren't counted, because the engine still compiles in the first seconds. */
 const warmups = 3
 
 /** Fleets at the same load in total, with a table of their figures. The first is the one to compare with. */

@@ -33,7 +33,7 @@ interface Replayed extends Growth {
 interface Filled {
   readonly relay: Target.Relay
   readonly idOf: (number: number) => string
-  /** CPU microseconds so far, with the database's. */
+  /** Returns the CPU time in microseconds since the start, including the database's. */
   readonly micros: () => number
 }
 

@@ -1,4 +1,4 @@
-/** What sends to a broker: Apache Kafka, in a process of its own, as `test/parts` brings it up. */
+/** Targets that send to Apache Kafka. The broker runs in its own process, started as in `test/parts`. */
 import { Effect } from "effect"
 import { type Broker, makeBroker } from "../parts/Kafka.ts"
 import { makeTopic, sizeOf } from "../parts/Topics.ts"
@@ -23,7 +23,7 @@ const topicOf = Effect.fnUntraced(function* ({ plain }: Broker) {
   return { topic, delivered: Effect.promise(() => sizeOf(plain, topic)) }
 })
 
-/** What sends each delivery on and keeps none. */
+/** A server that forwards each delivery to the broker and stores none. */
 export const producer = Effect.fnUntraced(function* (setup: Target.Setup, name: string, kafka: Broker) {
   const { topic, delivered } = yield* topicOf(kafka)
   return { ...(yield* Target.server(setup, name, "producer", kafka.plain, topic)), delivered }

@@ -1,6 +1,6 @@
 /**
- * What a journal that keeps many events costs, against one that keeps few: a
- * look for one event, and a start. What ingest costs is compared elsewhere.
+ * Compares a journal that keeps many events with a journal that keeps few: the search for one event, and the start.
+ * Other scenarios compare the cost of ingest.
  */
 import { Effect } from "effect"
 import { BenchError } from "./BenchError.ts"
@@ -39,7 +39,7 @@ export const fill = Effect.fnUntraced(function* (setup: Target.Setup & { readonl
   return journals
 })
 
-/** The default is smaller, and makes room by what is oldest. */
+/** The default `maxSize` is smaller, so it would prune the oldest events. */
 const relay = (setup: Target.Setup, { name, path }: Journal) =>
   Target.relayToFile(setup, name, undefined, { type: "sqlite", path, maxSize: "1 TiB" })
 

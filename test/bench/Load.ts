@@ -1,7 +1,7 @@
 /**
- * Load that asks how much a server can take: wrk, 64 connections unless more are asked for, each sends
- * as soon as it is answered. A client on Bun's own fetch saturates first, and
- * every ratio would look better than it is. wrk takes whole seconds only.
+ * Load that measures how much a server can take. wrk has 64 connections by default, and each sends its next request as
+ * soon as the last is answered. A client on Bun's own fetch would saturate before the server, and every ratio would
+ * look better than it is. wrk accepts only whole seconds.
  */
 import { Effect } from "effect"
 import { BenchError } from "./BenchError.ts"
@@ -27,7 +27,7 @@ export const requireWrk = Effect.suspend(() =>
   Bun.which("wrk") === null ? Effect.fail(new BenchError({ message: missing })) : Effect.void,
 )
 
-/** `file` is one of `Requests.writeFile`. */
+/** `file` is a file that `Requests.writeFile` wrote. */
 export const closed = Effect.fnUntraced(function* (port: number, file: string, seconds: number, senders = connections) {
   const script = new URL("load.lua", import.meta.url).pathname
   const url = `http://127.0.0.1:${port}${Requests.path}`

@@ -1,7 +1,4 @@
-/**
- * How much memory a relay takes while it has as much to do as it can for
- * minutes, and afterwards; to each of its usual sinks.
- */
+/** Measures the memory of a relay with each of its usual sinks, during minutes of full load and afterwards. */
 import { rmSync } from "node:fs"
 import { Duration, Effect, type Scope } from "effect"
 import { unavailable } from "../parts/Kafka.ts"
@@ -18,9 +15,12 @@ import * as Verdicts from "./Verdicts.ts"
 const stretch = 30
 /** How long a relay is left alone before its memory is read: at first, and at the end. */
 const rest = Duration.seconds(10)
-/** The engine is told of so many GiB, as a usual VM has: from 16 on it lets far more garbage pile up. */
+/**
+ * The memory of the host in GiB, as the engine sees it. A usual VM has this much. From 16 GiB on, the engine lets far
+ * more garbage pile up.
+ */
 const host = 8
-/** At how many moments the memory is told. */
+/** The number of times at which the table shows the memory. */
 const moments = 4
 
 interface Measured {

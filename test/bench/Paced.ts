@@ -1,9 +1,8 @@
 /**
- * Load that asks what an event costs: so many a second, whatever the server
- * does about it, so latency counts from the moment a delivery was due and a
- * stall shows. One request at a time is in flight on a connection, and number n
- * goes over connection n mod 64, so deliveries of one account arrive in order. At N
- * a second, below 64, there are N connections, because a server closes a connection that is idle for long.
+ * Load that measures the cost of an event: a fixed number a second, however slow the server is. Latency counts from the
+ * moment a delivery was due, so a stall shows. A connection has one request in flight. Request n goes over connection n
+ * mod 64, so deliveries of one account arrive in order. At N a second below 64 there are N connections, because a
+ * server closes a connection that is idle for long.
  */
 import { Effect } from "effect"
 import { BenchError } from "./BenchError.ts"
@@ -17,7 +16,7 @@ export interface Pace {
   readonly request?: (number: number) => string
 }
 
-/** A keep-alive connection with one request in flight; what is due meanwhile waits its turn. */
+/** A keep-alive connection with one request in flight. Requests that are due meanwhile wait for their turn. */
 class Connection {
   #socket: Bun.Socket | undefined
   #received = ""

@@ -1,4 +1,6 @@
-/** What the benchmark's commands share: where they write, how they start the relay, how they end. */
+/**
+ * Shared code of the benchmark's commands: their directories, the command that starts a relay, and their exit codes.
+ */
 import { existsSync, mkdtempSync, rmSync, statfsSync } from "node:fs"
 import { cpus, tmpdir } from "node:os"
 import { join, resolve } from "node:path"
@@ -21,10 +23,10 @@ export const onDisk = directoryIn(
   () => [tmpdir(), "/var/tmp"].find((path) => statfsSync(path).type !== tmpfs) ?? tmpdir(),
 )
 
-/** In memory where the system offers that. */
+/** In memory, if the system offers that. */
 export const inMemory = directoryIn(() => (existsSync("/dev/shm") ? "/dev/shm" : tmpdir()))
 
-/** The command's flags; a wrong one is told in words. */
+/** Parses the command's flags. The error describes a wrong flag. */
 export const flags = <const Options extends ParseArgsOptionsConfig>(options: Options) =>
   Effect.try({
     try: () => parseArgs({ options }).values,

@@ -1,6 +1,6 @@
 /**
- * What the benchmark prints: a table a scenario, and at the end what is
- * required, what was measured and whether that is enough.
+ * The output of the benchmark: a table for each scenario, and at the end each requirement with its measurement and
+ * verdict.
  */
 import * as Rounds from "./Rounds.ts"
 
@@ -42,7 +42,7 @@ const table = (rows: ReadonlyArray<ReadonlyArray<string>>, left: number): string
 export const show = ({ median, min, max }: Rounds.Spread, digits: number): string =>
   `${median.toFixed(digits)} [${min.toFixed(digits)}..${max.toFixed(digits)}]`
 
-/** The same in fewer letters. */
+/** Formats the figures as `show` does, but shorter. */
 export const brief = ({ median, min, max }: Rounds.Spread, digits: number): string =>
   `${median.toFixed(digits)} (${min.toFixed(digits)}–${max.toFixed(digits)})`
 

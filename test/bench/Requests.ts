@@ -14,7 +14,7 @@ export const secret = "a-secret-only-the-benchmark-knows"
 /** The body of a usual delivery. */
 export const bodyBytes = 898
 
-/** What a receiver needs to check order and lag; it stands in `data.object`. */
+/** Data that a receiver uses to check order and lag, in `data.object`. */
 export interface Stamp {
   /** The delivery's number within its run. */
   readonly number: number
@@ -22,7 +22,10 @@ export interface Stamp {
   readonly sentAt: number
 }
 
-/** Keys for sinks that keep order; a multiple of the connections, so that a key stays on one of them. */
+/**
+ * The number of accounts, which are the keys of sinks that keep order. A multiple of the connections, so that a key
+ * always uses the same connection.
+ */
 export const accounts = 1024
 
 const suffix = (run: string, stamp: Stamp): string => `${run}${stamp.number.toString(36).padStart(6, "0")}`

@@ -1,7 +1,6 @@
 /**
- * Rounds of load over several targets, one after the other in each round, so
- * that whatever else the machine does meets all of them alike. Ratios are
- * taken within a round, and what is told of several rounds is their median.
+ * Rounds of load over several targets, one after the other in each round, so that other load of the machine affects all
+ * of them alike. A ratio compares figures of the same round. The result of several rounds is their median.
  */
 import { Duration, Effect } from "effect"
 import type { BenchError } from "./BenchError.ts"
@@ -16,7 +15,7 @@ export interface Run extends Load {
   readonly faults: number
   /** Garbage collections in a thousand requests. */
   readonly collections: number
-  /** The most memory that the server has had so far, in MiB. */
+  /** The server's highest memory since its start, in MiB. */
   readonly peak: number
   /** Events that the sink did not have yet when the load ended. */
   readonly behind: number
@@ -63,7 +62,10 @@ const measure = Effect.fnUntraced(function* (target: Target, load: Effect.Effect
   return run
 })
 
-/** Rounds that are not counted. A relay runs for months: what its first 15 seconds cost for compiling is not what an event costs. */
+/**
+ * The number of rounds that aren't counted. A relay runs for months, so the compilation in its first 15 seconds is not
+ * part of the cost of an event.
+ */
 const usualWarmups = 4
 
 /** The order of a round. Over the rounds, each of a few names comes as often first as last, and after each other name. */
@@ -122,7 +124,7 @@ export const interval = (values: ReadonlyArray<number>): { readonly low: number;
 
 export const of = (subject: Subject, field: keyof Run): Spread => spread(subject.runs.map((run) => run[field]))
 
-/** Of each round by itself: this subject's figure over the other's. */
+/** Returns this subject's figure divided by the other's, round by round. */
 export const ratio = (subject: Subject, other: Subject, field: keyof Run): Spread =>
   spread(subject.runs.map((run, round) => run[field] / (other.runs[round]?.[field] ?? Number.NaN)))
 

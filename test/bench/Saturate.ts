@@ -1,4 +1,4 @@
-/** Load that asks how much each of several servers can take, with new deliveries each round. */
+/** Load that measures how much each of several servers can take, with new deliveries in each round. */
 import { Effect } from "effect"
 import { BenchError } from "./BenchError.ts"
 import * as Load from "./Load.ts"
@@ -10,11 +10,11 @@ export interface Options extends Target.Setup {
   /** A file that gets the deliveries of a round; in memory, so that writing it does not meet the journal's fsyncs. */
   readonly requests: string
   readonly rounds: number
-  /** Of each run; whole, because wrk takes no others. */
+  /** Length of a run. An integer, because wrk accepts no fractions. */
   readonly seconds: number
-  /** Rounds before them that are not counted; those of a table when absent. */
+  /** Rounds before them that aren't counted (default: as many as a table has). */
   readonly warmups?: number
-  /** Connections that send; `Load.connections` when absent. */
+  /** Connections that send (default: `Load.connections`). */
   readonly senders?: number
 }
 

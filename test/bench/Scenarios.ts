@@ -1,6 +1,6 @@
 /**
- * What changes the cost of an event, and by how much it may. Every scenario starts its own targets, all
- * at once and before the first round, prints its table and gives its verdicts.
+ * The scenarios that change the cost of an event, with their limits. Every scenario starts its targets together before
+ * the first round, prints its table and returns its verdicts.
  */
 import { Effect, type Scope } from "effect"
 import { backtest } from "./Backtest.ts"
@@ -23,7 +23,7 @@ import { atLeast, atMost, complete } from "./Verdicts.ts"
 import * as Watchers from "./Watchers.ts"
 
 export interface Options extends Rounded {
-  /** Events a second where the load is paced. */
+  /** Events a second, if the load is paced. */
   readonly rate: number
   /** Events kept in the journal that is compared with an empty one. */
   readonly kept: number
@@ -35,7 +35,7 @@ export interface Options extends Rounded {
 
 type Scenario = (options: Options) => Effect.Effect<ReadonlyArray<Report.Verdict>, BenchError, Scope.Scope>
 
-/** What an event costs more while a page, a tail and Prometheus look at the relay. */
+/** Measures how much more an event costs while a page, a tail and Prometheus watch the relay. */
 const page: Scenario = Effect.fnUntraced(function* (options) {
   const watched = yield* Target.relayToFile(options, "watched")
   yield* Watchers.attach(watched.adminPort)
@@ -82,10 +82,13 @@ const kept: Scenario = Effect.fnUntraced(function* (options) {
 
 const memory: Scenario = (options) => Memory.long(options, options.long)
 
-/** Events a second that both journals can take on a small machine: who takes more a second pays less for each. */
+/**
+ * Events a second that both journals can take on a small machine. The rate must be equal, because an event costs less
+ * at a higher rate.
+ */
 const sameRate = 4_000
 
-/** What PostgreSQL costs in the place of a file, and what more relays on one database cost each. */
+/** Compares PostgreSQL with a file, and a fleet with a single relay. */
 const fleet: Scenario = Effect.fnUntraced(function* (options) {
   const database = yield* Fleet.database
   const { file, shared } = yield* saturate(options, {
@@ -150,10 +153,12 @@ const fleetVerdicts = (
   })),
 ]
 
-/** Each of 64 senders waits for the way to the database and back: what a far relay can take is seen with more of them. */
+/**
+ * Number of senders. Each waits for a round trip to the database, so 64 senders can't reach the limit of a far relay.
+ */
 const senders = 256
 
-/** What it costs a relay that its database is in another place. */
+/** Measures the cost of a database in another place. */
 const far: Scenario = Effect.fnUntraced(function* (options) {
   const { near, far } = yield* saturate(
     { ...options, senders },
@@ -172,7 +177,7 @@ const far: Scenario = Effect.fnUntraced(function* (options) {
   ]
 })
 
-/** Patterns of all kinds; every one of them leads to the same sink, where an event arrives once. */
+/** Patterns of all kinds. All of them lead to one sink, and an event arrives there once. */
 const patterns = ["**", "appointment.*", "client.updated", "{appointment,client}.created", "service.*", "**.deleted"]
 
 const routes: Scenario = Effect.fnUntraced(function* (options) {

@@ -30,7 +30,7 @@ const github =
     return Requests.post(codePath, { "X-Hub-Signature-256": signature, ...headers }, body)
   }
 
-/** Of ten deliveries of a connection, the last is the one before it again, byte for byte. */
+/** Every tenth delivery of a connection repeats the ninth, byte for byte. */
 const turn = 10 * Load.connections
 const isRepeated = (place: number): boolean => place % turn >= turn - Load.connections
 const distinct = (places: number): number =>

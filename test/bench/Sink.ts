@@ -14,7 +14,7 @@ export type Sender = (typeof senders)[number]
 export class Arrivals {
   readonly lags: Array<number> = []
   surplus = 0
-  /** Events that came after a later one of their account. */
+  /** Events that arrived after a later event of their account. */
   disordered = 0
   readonly #seen = new Set<number>()
   readonly #last = new Int32Array(accounts).fill(-1)

@@ -1,6 +1,6 @@
 /**
- * What a relay takes of its machine, for docs/operations/sizing.md: the rows
- * of its table, on SQLite and on PostgreSQL, in less than a minute.
+ * Measures the resources of a relay for the table in docs/operations/sizing.md, on SQLite and on PostgreSQL, in less
+ * than a minute.
  */
 import { readdirSync, statSync } from "node:fs"
 import { Console, Duration, Effect, Schedule } from "effect"
@@ -35,7 +35,7 @@ export const rows = [
 
 interface Subject {
   readonly relay: Target.Relay
-  /** Bytes that the events take on disk; what is reserved, or written again, is not theirs. */
+  /** Bytes of the events on disk, without reserved and rewritten space. */
   readonly onDisk: Effect.Effect<number, BenchError>
   /** CPU of the database, in microseconds. */
   readonly databaseMicros?: () => number
@@ -85,7 +85,7 @@ const mostDescriptors = <A, E, R>(pid: number, running: Effect.Effect<A, E, R>) 
     return { result, most }
   })
 
-/** At the usual rate, after the load has compiled what an event passes. */
+/** Measures at the usual rate, once the code on the path of an event has been compiled. */
 const paced = Effect.fnUntraced(function* ({ relay, onDisk, databaseMicros }: Subject) {
   const before = {
     delivered: yield* relay.delivered ?? Effect.succeed(0),

@@ -1,4 +1,4 @@
-/** What a start costs: the binary, beside an empty program that is compiled in the same way. */
+/** Compares the start of the binary with an empty program that is compiled in the same way. */
 import { statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Console, Duration, Effect } from "effect"
@@ -16,7 +16,10 @@ interface Started {
   readonly memory?: number
 }
 
-/** Until it has ended. The most memory that it had can't be told: the system counts its parent's before it is loaded. */
+/**
+ * Runs a command until it ends. Its peak memory can't be measured: before the program is loaded, the system counts the
+ * parent's memory.
+ */
 const ended = (command: ReadonlyArray<string>) =>
   Effect.promise(async (): Promise<Started> => {
     const from = performance.now()
@@ -37,7 +40,7 @@ const ready = (setup: Target.Setup, name: string) =>
     }),
   )
 
-/** Starts of a command are short: so many in each of the benchmark's rounds. */
+/** Starts in each of the benchmark's rounds. A command starts quickly, so one start would not be enough. */
 const startsInRound = 4
 
 export const start = Effect.fnUntraced(function* (options: Options) {

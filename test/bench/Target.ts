@@ -1,6 +1,6 @@
 /**
- * What is put under load: the servers that do a part of a relay's work, and
- * relays with the sinks, routes and journals that a scenario asks for.
+ * The servers under load: servers that do a part of a relay's work, and relays with the sinks, routes and journals of a
+ * scenario.
  */
 import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -11,9 +11,9 @@ import { path, secret } from "./Requests.ts"
 
 export interface Target extends Child.Child {
   readonly port: number
-  /** How many events its sink has, where it has one. Its load must be distinct. */
+  /** The number of events that the target's sink has received. Absent without a sink. The load must be distinct. */
   readonly delivered?: Effect.Effect<number, BenchError>
-  /** CPU microseconds so far of the database that it has to itself; they count as its own. */
+  /** CPU time in microseconds of the target's own database. It counts as the target's. */
   readonly databaseMicros?: () => number
 }
 
@@ -34,7 +34,7 @@ const here = new URL(".", import.meta.url).pathname
 const logOf = (setup: Setup, name: string): string =>
   join(setup.directory, `${name.replaceAll(/[^a-z0-9]+/gi, "-")}.log`)
 
-/** One of `servers.ts`, which says what `of` is. */
+/** Starts a server of `servers.ts`, which describes the arguments `of`. */
 export const server = Effect.fnUntraced(function* (
   setup: Setup,
   name: string,
@@ -128,7 +128,7 @@ export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: stri
   return { ...target, delivered }
 })
 
-/** The same with its journal elsewhere, and a sink that refuses each so-manieth attempt. */
+/** A relay to HTTP with the given journal. Its sink refuses every `every`th request. */
 export const relayToFlaky = Effect.fnUntraced(function* (setup: Setup, name: string, every: number, journal: unknown) {
   const { url, delivered } = yield* httpSink(setup, name, String(every))
   const sinks = { http: { type: "http", url } }
@@ -136,13 +136,16 @@ export const relayToFlaky = Effect.fnUntraced(function* (setup: Setup, name: str
   return { ...target, delivered }
 })
 
-/** What sends each delivery on and keeps none. */
+/** A server that forwards each delivery and stores none. */
 export const forwarder = Effect.fnUntraced(function* (setup: Setup, name: string) {
   const { url, delivered } = yield* httpSink(setup, name)
   return { ...(yield* server(setup, name, "forwarder", url)), delivered }
 })
 
-/** Counts the lines in a directory's files, reading only what is new; by inode, since files are rotated by renaming. */
+/**
+ * Counts the lines in a directory's files, and reads only new bytes. It identifies a file by its inode, because a
+ * rotation renames it.
+ */
 const countLines = (directory: string): (() => number) => {
   const offsets = new Map<number, number>()
   const buffer = Buffer.allocUnsafe(1 << 20)
@@ -172,7 +175,9 @@ const occurrences = (bytes: Buffer, byte: number): number => {
   return count
 }
 
-/** Waits until the sink has `expected` events, or no more come for ten seconds; what it has then. */
+/**
+ * Waits until the sink has `expected` events, or gets none for ten seconds. Returns the number of events it has then.
+ */
 export const awaitDelivered = Effect.fnUntraced(function* (target: Target, expected: number) {
   if (target.delivered === undefined) return expected
   let delivered = yield* target.delivered

@@ -1,7 +1,6 @@
 /**
- * What a process has used so far: CPU, page faults and memory from `/proc`
- * (Linux only), and garbage collections from what JavaScriptCore logs of each
- * when `BUN_JSC_logGC=1` asks it to.
+ * The resources that a process has used. CPU, page faults and memory are from `/proc`, so Linux only. Garbage
+ * collections are from the lines that JavaScriptCore logs with `BUN_JSC_logGC=1`.
  */
 import { closeSync, openSync, readFileSync, readSync } from "node:fs"
 
@@ -17,13 +16,13 @@ const fieldsOf = (pid: number): ReadonlyArray<number> => {
     .map(Number)
 }
 
-/** CPU that all threads of a process have used so far, user and system, in microseconds. */
+/** Returns the CPU time of a process with all its threads, user and system, in microseconds. */
 export const cpuMicros = (pid: number): number => {
   const [user = 0, system = 0] = fieldsOf(pid).slice(11)
   return (user + system) * microsPerTick
 }
 
-/** The same of its children that have ended. */
+/** Returns the CPU time of a process's ended children, in microseconds. */
 export const endedChildrenMicros = (pid: number): number => {
   const [user = 0, system = 0] = fieldsOf(pid).slice(13)
   return (user + system) * microsPerTick
@@ -48,7 +47,7 @@ const isCollection = /^\[?GC|^Requesting GC/
 export const withoutCollections = (lines: ReadonlyArray<string>): ReadonlyArray<string> =>
   lines.filter((line) => !isCollection.test(line))
 
-/** Follows a log: how many collections it has told of up to now, of any thread; reads only what is new. */
+/** Follows a log. The function returns the number of collections of all threads in it, and reads only new bytes. */
 export const collectionsIn = (log: string): (() => number) => {
   const buffer = Buffer.allocUnsafe(1 << 20)
   let offset = 0

@@ -1,4 +1,4 @@
-/** Requirements of several kinds, each held against what was measured. */
+/** Kinds of requirements, each compared with its measurement. */
 import * as Load from "./Load.ts"
 import type * as Report from "./Report.ts"
 import * as Rounds from "./Rounds.ts"
@@ -18,7 +18,10 @@ export const atMost = (requirement: string, bound: number, measured: Rounds.Spre
   ok: measured.median <= bound,
 })
 
-/** wrk (`dropped`) drops what is in flight when it stops: those were accepted and are delivered too, but it does not count them. */
+/**
+ * wrk (`dropped`) drops its requests in flight when it stops. The server accepts and delivers them too, but wrk doesn't
+ * count them.
+ */
 export const complete = (subject: Rounds.Subject, dropped: boolean, senders = Load.connections): Report.Verdict => {
   const lost = Rounds.total(subject, "lost")
   const refused = Rounds.total(subject, "refused")
@@ -33,7 +36,7 @@ export const complete = (subject: Rounds.Subject, dropped: boolean, senders = Lo
 /** MiB, resident, so with 50 of the binary itself. */
 const most = { idle: 100, peak: 220, peakStretch: 150 }
 
-/** What a relay may take before any load, and under any. */
+/** The memory limits of a relay, before any load and under any load. */
 export const resident = (name: string, idle: number, peak: number): ReadonlyArray<Report.Verdict> => {
   const atMost = (what: string, value: number, bound: number, stretch = false): Report.Verdict => ({
     requirement: `${name}: ${what} memory ≤ ${bound} MiB`,

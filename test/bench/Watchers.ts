@@ -1,11 +1,11 @@
 /**
- * Whoever looks at a relay: a page that is open, a tail, and Prometheus, each
- * by the requests that it makes. What they cost a browser is not measured.
+ * The observers of a relay: an open page, a tail and Prometheus, each with the requests that it makes. The cost in the
+ * browser is not measured.
  */
 import { Duration, Effect, type Scope } from "effect"
 import { BenchError } from "./BenchError.ts"
 
-/** Reads an answer that goes on; how many bytes came so far. */
+/** Reads a streamed response. The function returns the number of bytes received. */
 const follow = (url: string): Effect.Effect<() => number, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(

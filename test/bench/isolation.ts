@@ -1,7 +1,7 @@
 /**
  * `bun run isolation`: two of four sinks are down for a minute, at 1,000 events a second. The other sinks
  * must not be delayed. Once all sinks are up, every event must arrive, and in the order of its key at a sink
- * with `order: "key"`. Lag is the time from when a delivery was due at the sender to its arrival at the sink.
+ * with `order: "key"`. Lag is the time between the moment a delivery was due at the sender and its arrival at the sink.
  * The program exits with 1 if a requirement is missed.
  *
  *   --quick          ten seconds instead of seventy-five

@@ -1,21 +1,20 @@
 /**
- * `bun run bench`: what an event costs the relay, beside servers that do a part
- * of its work, in the same minutes on the same machine. Absolute figures differ
- * between machines and hours; ratios of interleaved pairs hold. Exits 1 when a
- * requirement is missed.
+ * `bun run bench` compares the cost of an event in the relay with servers that do a part of its work, in the same
+ * minutes on the same machine. Absolute figures differ between machines and hours; ratios of interleaved pairs hold.
+ * Exits 1 if a requirement is missed.
  *
  *   --quick          three short rounds: a smoke test of two minutes, its verdicts are noisy
- *   --rows A,B       these rows of the table; one that is named twice shows the noise
- *   --rate N         so many events a second, in the place of as many as each can take
+ *   --rows A,B       these rows of the table; a row that is named twice shows the noise
+ *   --rate N         N events a second, instead of as many as each row can take
  *   --binary PATH    the compiled relay instead of src/main.ts: users run that, and its memory is smaller
  *   --rounds N --seconds N   instead of 5 rounds of 3 s
- *   --only NAME      in the place of the table: one of kept, drain, memory, routes, rates, sinks, page, backtest, fleet, far, start,
+ *   --only NAME      instead of the table: one of kept, drain, memory, routes, rates, sinks, page, backtest, fleet, far, start,
  *                    sizing and growth
  *   --kept N         events in the journal of `kept`, instead of 2,000,000; 1.2 GB of disk a million
  *   --long N         seconds of load to each sink of `memory`, instead of 600; up to 45 GB of disk
  *   --against PATH   compares the cost of an event with a relay compiled from another commit, at
  *                    file, http, kafka and postgres. Without --binary, this one is dist/relay.
- *                    The other against itself is the noise. Rounds are added until that is within 1.02,
+ *                    The other also runs against itself, which shows the noise. Rounds are added until that is within 1.02,
  *                    30 at most. Exits 1 above 1.03, and 2 if it was not measurable
  *   --bound N        instead of 1.03
  */
@@ -84,7 +83,7 @@ const bench = Effect.gen(function* () {
   return yield* scenario === undefined ? cost({ ...options, pace, rows }) : scenario(options)
 })
 
-/** None: the table. */
+/** Returns the scenario of `--only`, or `undefined` for the table. */
 const chosen = (only: string | undefined) => {
   if (only === undefined || scenarios[only] !== undefined) return Effect.succeed(scenarios[only ?? ""])
   return Effect.fail(

@@ -3,15 +3,15 @@
  * `bun servers.ts KIND PORT [TO] [TOPIC]`, each in a process of its own.
  *
  * - `empty` answers.
- * - `bare` does what any receiver must at the least before it answers: it reads
+ * - `bare` does the minimum that any receiver must do before it answers: it reads
  *   the bytes, verifies the signature, parses. It keeps nothing.
  * - `durable` also keeps the bytes before it answers, in SQLite at the path TO:
- *   one commit for all that wait, as safe from a power cut as the relay's.
+ *   one commit for all waiting requests, as safe from a power cut as the relay's.
  * - `forwarder` keeps nothing, and answers once the URL TO has taken the bytes.
  * - `producer` keeps nothing, and sends to TOPIC of the broker TO, by the client
  *   that the relay uses; it answers before that.
  * - `sink` counts the requests that it gets, or the lines of NDJSON, and answers a GET with the count. It refuses every
- *   TOth request, where that is given.
+ *   TOth request, if TO is given.
  */
 import { timingSafeEqual } from "node:crypto"
 import { DatabaseSync } from "node:sqlite"
@@ -46,7 +46,7 @@ const receiving =
     return new Response(null, { status: 202 })
   }
 
-/** One transaction holds what came in since the last one ended. */
+/** Commits in one transaction the deliveries that arrived during the transaction before. */
 const keeping = (path: string): Take => {
   const db = new DatabaseSync(path)
   db.exec("PRAGMA page_size = 32768; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
@@ -77,11 +77,11 @@ const forwarding =
   (body) =>
     fetch(url, { method: "POST", body, headers: { "content-type": "application/json" } })
 
-/** As much as one request may hold, and as much as may wait. */
+/** The largest number of deliveries in one request, and the largest number that may wait. */
 const largestBatch = 500
 const mostWaiting = 5_000
 
-/** One request in flight at a time; the next has what came in meanwhile. */
+/** Sends one request at a time. The next request has the deliveries that arrived meanwhile. */
 const producing = (broker: string, topic: string): Take => {
   const producer = new Producer<Buffer, Buffer, Buffer, Buffer>({
     clientId: "bare",
