@@ -1,33 +1,26 @@
 /**
- * A fleet by seed: three relays, their journals and lanes as they are, on a real
- * PostgreSQL, with machines that crash, stand still, lose the network or single
- * answers, and have their clocks set.
+ * Simulates a fleet by seed: three relays with their real journals and lanes, on a real PostgreSQL. Their machines
+ * crash, freeze, lose the network or single answers, and have their clocks set.
  *
- * With changes, sinks get other names meanwhile, by reloads of relay after relay,
- * one sink leaves the config and comes back, operators do what they do
- * (`Operators.ts`), the database fails over, to a server that has all or to one
- * that was behind, and the same server is restored to an earlier state. A relay that
- * stood still with the former server may go on with it for some time.
+ * On one database, sinks are renamed by reloads of relay after relay, and one sink leaves the config and comes back.
+ * Operators act as well (`Operators.ts`). The database fails over to a server that has everything or to a server that
+ * was behind, and the same server is restored to an earlier state. A relay that was frozen together with the former
+ * server may continue with it for some time.
  *
- * On several databases each relay has a journal in each, and lanes over it; an
- * event goes to the database of its account. Then databases go away as well, and
- * one more is added while all runs.
+ * On several databases, each relay has a journal in each, and lanes over it. An event goes to the database of its
+ * account. Databases become unavailable as well, and one more is added while all relays run.
  *
- * A relay may send a report that the others can't read. The database may refuse
- * a relay's statements on a table or have no connection left, a proxy may drop
- * idle connections, and some text can't be stored.
+ * A relay may send a report that the others can't read. The database may refuse a relay's statements on a table or have
+ * no connection left, a proxy may drop idle connections, and some text can't be stored.
  *
- * **What must hold.** Each acknowledged event comes to its sinks, unless the
- * database lost it, a sink rejects it or an operator gave it up. In the end
- * every relay says so: nothing waits, and each event that is kept ended at each
- * sink as the relays say it did. A relay that lives names the events that the
- * database lost, and no relay names others. At the sink that keeps an order the
- * events of a key come in the order in which they were acknowledged. An event that
- * was sent once is not answered as a duplicate, unless its row is deleted at once. Over a stream no attempt starts,
- * and no append is stored, after a later epoch of the same history has started. No event is refused
- * because the journal were full, or because of the text of another event. A relay
- * whose append the database refused says at once that it isn't ready, unless the
- * event's own text was the reason.
+ * **What must hold.** Each acknowledged event arrives at its sinks, unless the database lost it, a sink rejects it or
+ * an operator dropped it. In the end every relay reports the same: no events are pending, and each stored event has the
+ * outcome at each sink that the relays report. Running relays name the events that the database lost, and no relay
+ * names others. The sink with an order gets the events of a key in the order in which they were acknowledged. An event
+ * that was sent once is not answered as a duplicate, unless its row is deleted immediately. After a later epoch of the
+ * same history has started on a stream, no attempt starts and no append is stored under an earlier one. No event is
+ * refused because the journal is full, or because of the text of another event. A relay whose append the database
+ * refused immediately reports that it isn't ready, unless the event's own text was the reason.
  */
 import { Clock, Duration, Effect, Logger } from "effect"
 import { lease } from "../../../../src/journal/postgres/fleet/Membership.ts"
@@ -43,12 +36,12 @@ import { Senders } from "./Senders.ts"
 import { Shard } from "./Shards.ts"
 import { named, Sinks } from "./Sinks.ts"
 
-/** A step of the simulation, in milliseconds, and how many there are until all is mended. */
+/** A step of the simulation, in milliseconds, and the number of steps with faults. */
 const step = 200
 const steps = 300
-/** Steps that it may take until all has come, once all is mended. */
+/** Largest number of steps until all events have arrived, after the faults end. */
 const mending = 300
-/** Steps after which every relay has heard what was acknowledged at one. */
+/** Steps within which every relay learns that an alarm was acknowledged at one relay. */
 const hearing = 15
 const keys = 5
 /** How often the answer to a statement is lost while all else works. */
@@ -71,10 +64,10 @@ export interface Verdict {
   readonly promotions: number
   readonly restores: number
   readonly splits: number
-  /** What operators asked for and was done. */
+  /** Number of requests by operators that succeeded. */
   readonly operations: number
   readonly broken: ReadonlyArray<string>
-  /** How the fleet stood when something was first seen to be broken, and in the end; empty where nothing was. */
+  /** State of the fleet when a violation was first seen, and in the end. Empty if nothing was broken. */
   readonly reports: ReadonlyArray<string>
 }
 
@@ -91,7 +84,7 @@ class Play {
   readonly relays: Relays
   readonly senders: Senders
   readonly operators: Operators
-  /** Of the newest config. */
+  /** Version of the newest config. */
   version = 0
   promotions = 0
   restores = 0
@@ -99,7 +92,7 @@ class Play {
   readonly losses = new Losses()
   /** Acknowledged while a standby was behind that was promoted then: the database may have lost it. */
   readonly mayBeLost = new Set<string>()
-  /** Odd while a standby is behind that will be promoted: what is stored meanwhile is lost then. */
+  /** Odd while a standby that will be promoted is behind: events stored meanwhile will be lost. */
   #losses = 0
   /** When the database lost something last. */
   #lostAt = Number.NEGATIVE_INFINITY
@@ -177,7 +170,7 @@ class Play {
     const shard = new Shard(this.#url, `seed_${process.pid}_${this.#seed}_${this.shards.length}`)
     await Effect.runPromise(shard.prepare)
     this.shards.push(shard)
-    // Relays are told one by one, as by a reload.
+    // Relays learn of the database one by one, as by a reload.
     for (const [name, life] of this.relays.lives) {
       this.time.after(this.draw.int(0, 10_000), () => this.relays.open(name, life, life.parts.length))
     }
@@ -248,16 +241,16 @@ class Play {
       this.relays.reload(name)
     }
     this.operators.resume()
-    // What waits for the guest needs a config that has it.
+    // Pending events of the guest need a config that has it.
     if (this.relays.isSettled && !hasGuest(this.version)) await this.rename()
   }
 
   // --- changes ---------------------------------------------------------------
 
   /**
-   * The sinks have other names from now on; each relay is reloaded some time later. A config names one former name: a
-   * lane that has one of before that would be an orphan, as the reference says. So all relays run and have the config of
-   * before, and so do the lanes of all streams, those of a standby that is behind as well.
+   * Renames the sinks, and reloads each relay some time later. A config names only one former name, so a lane with an
+   * earlier name would be an orphan, as the reference says. Therefore all relays must run with the current config, and
+   * the lanes of all owned streams must have its names, on a standby that is behind as well.
    */
   async rename(): Promise<void> {
     const [shard] = this.shards
@@ -371,7 +364,7 @@ class Play {
     )
   }
 
-  /** What relays say that is not so, once all has come. */
+  /** Returns the false statements of relays, once all events have arrived. */
   async untrue(): Promise<ReadonlyArray<string>> {
     const letters = (await this.relays.ask((journal) => journal.deadLetters({ limit: 10_000 })))[0] ?? []
     const said = await this.relays.ask((journal) =>
@@ -427,7 +420,7 @@ class Play {
     void Effect.runPromise(Effect.result(acknowledge)).then(() => {
       isAcknowledged = true
     })
-    // Time passes in steps, because what the database answers within one is heard at its end.
+    // Time passes in steps, because the database's answers within a step arrive at its end.
     for (let passed = 0; passed < mending && !isAcknowledged; passed++) await this.pass(1)
     await this.pass(hearing)
     const left = await lines()
@@ -447,7 +440,7 @@ class Play {
   }
 }
 
-/** What happens in a step. */
+/** Sends events and draws faults for one step. */
 const disturb = async (play: Play, passed: number, databases: number): Promise<void> => {
   const { draw, senders } = play
   const isGrown = play.shards.length > databases
@@ -469,7 +462,10 @@ const disturb = async (play: Play, passed: number, databases: number): Promise<v
   if (databases === 1) await play.maybeSplit()
 }
 
-/** On so many databases, of the server at `url`; on one, with changes. */
+/**
+ * Simulates a fleet on the given number of databases of the server at `url`. Renames, operators and failovers need a
+ * single database.
+ */
 export const simulate = async (url: string, seed: number, databases: number): Promise<Verdict> => {
   const play = new Play(seed, url)
   const reports: Array<string> = []

@@ -7,7 +7,7 @@ import { simulate } from "./Fleet.ts"
 const reported = 3
 const line = "fleet-simulation"
 
-/** Fleets on so many databases. */
+/** Simulates one fleet per seed, on the given number of databases. */
 const fleets = (name: string, fault: string, databases: number, seeds: { normal: number; long: number }): Line => ({
   name,
   fault,

@@ -33,7 +33,7 @@ export class Time {
     }
   }
 
-  /** Lets time pass, and the database answer what it is asked meanwhile. */
+  /** Lets time pass, and waits for the database's answers to queries made meanwhile. */
   async pass(millis: number): Promise<void> {
     const end = this.now + millis
     for (let next = this.#timers[0]; next !== undefined && next.at <= end; next = this.#timers[0]) {
@@ -43,7 +43,7 @@ export class Time {
       if (this.#timers[0]?.at !== this.now) await turn()
     }
     this.now = end
-    // What an answer sets off may ask again, after a few milliseconds of the real clock.
+    // An answer may cause another query, after a few milliseconds of the real clock.
     for (let quiet = 0; quiet < 3; quiet = this.asked === 0 ? quiet + 1 : 0) await Bun.sleep(2)
   }
 }
@@ -129,7 +129,7 @@ export class Machine {
     else this.#held.push(work)
   }
 
-  /** As by SIGSTOP. */
+  /** Freezes the machine as SIGSTOP does. */
   freeze(): void {
     this.#held ??= []
   }
@@ -164,7 +164,7 @@ export class Machine {
   reach(db: Database, line: Link, former: Database = db): Database {
     const current = () => (this.isLeftBehind ? former : db)
     const lost = databaseError("unavailable", "simulated: the connection was lost", { isLost: true })
-    /** What is under way when the network fails may have been done. */
+    /** A query in progress when the network fails may have been executed. */
     const over = async <A>(
       ask: (db: Database) => Promise<Result.Result<A, typeof lost>>,
     ): Promise<Result.Result<A, typeof lost>> => {

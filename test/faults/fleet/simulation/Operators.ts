@@ -1,11 +1,9 @@
 /**
- * Operators of a simulated fleet. By seed they pause and resume lanes, replay
- * events, replay and drop dead letters, import events of another journal, move or
- * drop a lane without a sink, and acknowledge alarms: each time at any relay, and
- * at the same time as whatever else happens to the fleet.
+ * Operators of a simulated fleet. By seed they pause and resume lanes, replay events, replay and drop dead letters,
+ * import events of another journal, move or drop a lane without a sink, and acknowledge alarms. They do so at any
+ * relay, at the same time as everything else that happens to the fleet.
  *
- * They remember what they asked for. An answer that never came leaves open
- * whether it was done, and so does one that a failover may have undone.
+ * They remember their requests. If an answer never came, or a failover may have undone it, either outcome is accepted.
  */
 import { Cause, Effect, Exit } from "effect"
 import type { Lanes } from "../../../../src/delivery/Lanes.ts"
@@ -27,12 +25,12 @@ export interface Desk {
   readonly run: <A>(question: Effect.Effect<A, unknown>) => Promise<Exit.Exit<A, unknown>>
 }
 
-/** What the operators see of the fleet. */
+/** The fleet as the operators see it. */
 export interface Stage {
   readonly desk: () => Desk | undefined
   /** Every relay runs by the newest config, and that has no guest. */
   readonly isGuestGone: () => boolean
-  /** Odd while what is stored may be lost by a failover; another number once it was. */
+  /** Odd while a failover may lose stored events, and a new number after it did. */
   readonly losses: () => number
   readonly after: (millis: number, run: () => void) => void
   /** Events that a relay has accepted, or that a failover may have lost. */
@@ -75,7 +73,10 @@ export class Operators {
     return rejects && !this.#replayed.has(id)
   }
 
-  /** An event need not arrive: the sink has rejected it, or an operator gave it up. What it is now, `unaccounted` asks. */
+  /**
+   * Reports whether an event need not arrive: the sink rejected it, or an operator dropped it. `unaccounted` checks its
+   * present state.
+   */
   isExcused(id: string): boolean {
     return this.#rejected.get(id) === true || this.#dropped.has(id)
   }
@@ -163,7 +164,7 @@ export class Operators {
       return { id, count: yield* desk.archive.replayDeadLetters([letter.id]) }
     })
     this.#ask(desk, question, (answer, isBound) => {
-      // The event had not arrived before, so its first arrival is that of a replay.
+      // The event had not arrived before, so its first arrival comes from a replay.
       if (answer !== undefined && isBound) this.#count(answer.id, answer.count - 1)
     })
   }
@@ -198,7 +199,7 @@ export class Operators {
     this.#ask(desk, desk.lanes.drop(guest))
   }
 
-  /** What is false of `events`, of which a relay says this, and `letters` are the dead letters that there are. */
+  /** Returns the false outcomes among `events`, as a relay reports them. `letters` are the existing dead letters. */
   untrue(events: ReadonlyArray<FoundEvent>, letters: ReadonlyArray<StoredDeadLetter>): ReadonlyArray<string> {
     const dead = new Set(letters.map(({ id }) => id))
     return events.flatMap(({ sequence, event: { id }, deliveries }) =>
@@ -231,7 +232,10 @@ export class Operators {
     }
   }
 
-  /** What became of events that need not arrive, or must arrive again, and is not so. */
+  /**
+   * Returns the events that neither arrived nor are dead letters nor were dropped, and replayed events that did not
+   * arrive again.
+   */
   unaccounted(accepted: Iterable<string>, letters: ReadonlyArray<StoredDeadLetter>): ReadonlyArray<string> {
     const dead = new Set(letters.map(({ entry }) => entry.event.id))
     const arrived = (id: string) => this.#stage.arrivedAt("plain", id) + this.#stage.arrivedAt(guest, id)

@@ -14,7 +14,7 @@ import type { Sender, Sinks } from "./Sinks.ts"
 
 export const names = ["a", "b", "c"] as const
 
-/** What a relay has in one database. */
+/** A relay's journal and lanes in one database. */
 interface Part {
   readonly scope: Scope.Closeable
   readonly pool: Scope.Closeable
@@ -26,7 +26,7 @@ interface Part {
 
 /** A relay from its start to its end. */
 export interface Life {
-  /** Of its config: how often its sinks were renamed. */
+  /** Version of its config: the number of renames of its sinks. */
   version: number
   isReloading: boolean
   readonly machine: Machine
@@ -49,7 +49,7 @@ export interface RelaysOptions {
 
 export class Relays {
   readonly #options: RelaysOptions
-  /** Those that run, by name. */
+  /** Running relays, by name. */
   readonly lives = new Map<string, Life>()
   /** The version of the config that each had last. */
   readonly #versions = new Map<string, number>()
@@ -85,7 +85,7 @@ export class Relays {
     return journals.flatMap(({ status }) => Effect.runSync(status).alarm.lines)
   }
 
-  /** All that is said by what a relay has in its databases. */
+  /** Asks the journal of each relay in each database. */
   ask<A>(question: (journal: WholeJournal) => Effect.Effect<A, unknown>): Promise<ReadonlyArray<A>> {
     const journals = [...this.lives.values()].flatMap(({ parts }) => parts.flatMap(({ journal }) => journal ?? []))
     return Effect.runPromise(Effect.orDie(Effect.forEach(journals, question)))
@@ -100,7 +100,7 @@ export class Relays {
       () => parts[0]?.db,
       () => parts.length,
     )
-    // One that starts may have the config of before.
+    // A relay that starts may have its previous config.
     const version = draw.chance(0.7) ? newest() : (this.#versions.get(name) ?? newest())
     this.#versions.set(name, version)
     const life: Life = { version, isReloading: false, machine, parts, directory, isOver: false }
@@ -156,10 +156,10 @@ export class Relays {
     })
   }
 
-  /** What a relay has in a database could not start, or go on. */
+  /** Called if a relay's journal or lanes in a database could not start or continue. */
   #broke(name: string, life: Life, index: number): void {
     const { time, draw, shards } = this.#options
-    // A supervisor starts the relay again; one that has other databases must not fail for the sake of this one.
+    // A supervisor restarts the relay. A relay with several databases must not fail because of one.
     if (shards.length === 1) {
       this.crash(name, life)
       return
@@ -189,7 +189,7 @@ export class Relays {
     })
   }
 
-  /** As by SIGTERM. */
+  /** Stops the relay as SIGTERM does. */
   stop(name: string): void {
     const life = this.lives.get(name)
     if (life === undefined || life.isOver || life.parts.every(({ journal }) => journal === undefined)) return

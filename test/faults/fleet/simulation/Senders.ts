@@ -1,4 +1,4 @@
-/** Those who send events to a simulated fleet, and send again what was not acknowledged. */
+/** Senders of events to a simulated fleet. They resend events that were not acknowledged. */
 import { Effect } from "effect"
 import { type JournalError, unavailable } from "../../../../src/journal/Journal.ts"
 import { event } from "../../../journal/samples.ts"
@@ -15,16 +15,16 @@ export interface SendersOptions {
   readonly draw: Draw
   readonly relays: Relays
   readonly shards: ReadonlyArray<Shard>
-  /** Odd while what is stored may be lost by a failover; another number once it was. */
+  /** Odd while a failover may lose stored events, and a new number after it did. */
   readonly losses: () => number
-  /** An event was acknowledged; no failover can have lost one that `isBound`. */
+  /** Called when an event was acknowledged. If `isBound`, no failover can have lost it. */
   readonly accept: (id: string, isBound: boolean) => void
   /**
    * The journal deletes events seconds after their delivery. Then a commit whose answer was lost may be gone when it is
    * sent again, and only its delivery's key is left: it counts as a duplicate.
    */
   readonly isPruned: boolean
-  /** What did not hold. */
+  /** Violations of the guarantees. */
   readonly broken: Set<string>
 }
 
@@ -66,7 +66,7 @@ export class Senders {
       const sinks = kinds.map((kind) => named(kind, life.version))
       return { shard, answer: yield* journal.append(event(id, { accountId, receivedAt }), sinks) }
     })
-    // What a machine that stands still, or is dead, has not answered in time is sent again elsewhere.
+    // If a frozen or dead machine has not answered in time, the event is resent elsewhere.
     const cancel = time.after(3_000, () => {
       isLate = true
       over(false)
@@ -84,7 +84,7 @@ export class Senders {
         if (link?.isCut === false && shards.some(({ link }) => link.isCut)) this.meanwhile += 1
       } else {
         const { message } = result.failure
-        // One that is sent again while its commit is under way may hear of another event's refusal.
+        // An event that is resent while its commit is in progress may get another event's refusal.
         if (isFirst && accountId !== unheldAccount && message.includes(deniedText))
           broken.add(`${id} was refused for another event's text: ${message}`)
         this.#refused(result.failure, parts)
@@ -94,7 +94,10 @@ export class Senders {
     return true
   }
 
-  /** No event may be refused for want of room, and a relay knows of each refusal by the database but those of text. */
+  /**
+   * Checks that no event is refused for lack of space, and that a relay knows of each refusal by the database except
+   * those for text.
+   */
   #refused({ message, reason }: JournalError, parts: Life["parts"]): void {
     const { broken } = this.#options
     if (reason._tag === "JournalFull" && reason.cause !== "disk") broken.add(`an event was refused: ${message}`)
@@ -107,7 +110,10 @@ export class Senders {
       broken.add(`a relay whose append failed says that it is ready: ${message}`)
   }
 
-  /** Sends the next event of a key to some relay, if the one before it was acknowledged; one that was not is sent again. */
+  /**
+   * Sends the next event of a key to some relay once the previous event was acknowledged. An unacknowledged event is
+   * resent.
+   */
   send(keys: number): void {
     const key = `key_${this.#options.draw.int(1, keys)}`
     const next = this.#next.get(key) ?? { number: 0, isUnderWay: false }
@@ -119,7 +125,7 @@ export class Senders {
     })
   }
 
-  /** The same without an order: to the plain sink alone. */
+  /** Sends an event without an order, to the plain sink alone. */
   sendPlain(number: number): void {
     this.#append(`plain-${number}`, `acct_${Math.floor(number / 15)}`, ["plain"], () => {})
   }

@@ -16,7 +16,7 @@ const accounts = "CREATE TABLE account (name text PRIMARY KEY, shard int NOT NUL
 
 const refused = ({ message }: DatabaseError): JournalError => unavailable(message)
 
-/** What a standby has of the journal. */
+/** The journal's tables on a standby. */
 const tables = "stream member log pruned seen progress retry dead outcome ended imported audit hour sink meta".split(
   " ",
 )
@@ -55,14 +55,14 @@ export interface StreamLanes {
 export class Shard {
   /** Between it and all relays. */
   readonly link = new Link()
-  /** Appends that were stored although another epoch had begun before they were sent. */
+  /** Appends that were stored although another epoch had started before they were sent. */
   readonly trespasses = new Set<string>()
   readonly #url: string
   readonly #schema: string
   /** The schema of the server that wrote before a split. */
   readonly #former: string
   #timeline = 1
-  /** What the former server had when another one was promoted. */
+  /** Events that the former server had accepted when another server was promoted. */
   #atSplit: Accepted = new Map()
 
   constructor(url: string, schema: string) {
@@ -102,7 +102,7 @@ export class Shard {
     }
   }
 
-  /** Keeps what a standby has that gets nothing more. */
+  /** Copies the tables, as the state of a standby that receives nothing more. */
   remember(): Promise<void> {
     const statements = tables.flatMap((table) => [
       `DROP TABLE IF EXISTS behind_${table}`,
@@ -115,7 +115,7 @@ export class Shard {
     })
   }
 
-  /** Another server takes writes from now on: one with all that there is, or with what was kept. */
+  /** Promotes another server, with all rows or with the copied ones. */
   promote(isBehind: boolean): Promise<Loss> {
     this.#timeline += 1
     return this.#become([...(isBehind ? restoring : []), onTimeline(this.#schema, this.#timeline)])
@@ -222,8 +222,8 @@ export class Shard {
 }
 
 /**
- * Where accounts are, for one relay. An account stays where its first event went, so all of a key and all
- * duplicates meet in one database, and one that is added takes only accounts that nobody has seen.
+ * Finds the database of an account, for one relay. An account stays in the database of its first event, so all events
+ * of a key and all duplicates meet in one database. An added database gets only accounts that nobody has seen.
  */
 export class Directory {
   readonly #first: () => Database | undefined

@@ -1,6 +1,6 @@
 /**
- * The sinks of a simulated fleet: what came to each and how often, whether the
- * one that keeps an order got it, and under which epochs attempts began.
+ * The sinks of a simulated fleet: the events that each received and how often, whether the sink with an order received
+ * them in order, and the epochs under which attempts started.
  */
 import { Duration, Effect } from "effect"
 import type { LaneSpec } from "../../../../src/delivery/LaneSpec.ts"
@@ -43,7 +43,7 @@ export class Sinks {
     ordered: new Map(),
     guest: new Map(),
   }
-  /** By database and stream, the newest epoch under which an attempt has begun. */
+  /** Newest epoch under which an attempt started, by database and stream. */
   readonly #epochs = new Map<string, number>()
   #comparesEpochs = true
   /** By key, the number of the newest event that came to the ordered sink. */
@@ -143,7 +143,7 @@ export class Sinks {
   #came(sink: SinkKind, id: string, key: string): void {
     const count = this.arrivedAt(sink, id) + 1
     this.#times[sink].set(id, count)
-    // What the database lost may still be in a relay's memory, and come late.
+    // A lost event may still be in a relay's memory, and arrive late.
     if (sink !== "ordered" || count > 1 || this.#options.mayBeLost.has(id)) return
     const number = Number(id.split("-")[1])
     const newest = this.#newest.get(key) ?? -1
