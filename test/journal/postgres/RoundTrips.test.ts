@@ -11,6 +11,7 @@ import { makeDelayProxy } from "../../parts/DelayProxy.ts"
 import { reasonToSkip, sharedPostgres } from "../../parts/Postgres.ts"
 import { event, letter, retrying, settlement } from "../samples.ts"
 import { openDatabase } from "./database.ts"
+import { freezable, quiet } from "./relays.ts"
 
 let schemas = 0
 
@@ -135,7 +136,7 @@ suiteUnless(reasonToSkip(), "round trips to PostgreSQL", () => {
       ({ close }) => Effect.promise(close),
     )
     const schema = `far_${process.pid}_${schemas++}`
-    const db = yield* openDatabase(url.replace(address, `127.0.0.1:${proxy.port}`), { schema }, 1)
+    const { db } = freezable(yield* openDatabase(url.replace(address, `127.0.0.1:${proxy.port}`), { schema }, 1))
     yield* Effect.mapError(DatabaseSchema.migrate(db, schema), ({ message }) => unavailable(message))
     const journal = yield* PostgresJournal.make(db, {
       name: "one",
@@ -156,6 +157,8 @@ suiteUnless(reasonToSkip(), "round trips to PostgreSQL", () => {
           const { journal, db, roundTrips: made } = yield* far
           if (given !== undefined) yield* given(journal, count)
           if (isPruned === true) yield* db.query("DELETE FROM log")
+          // The journal's first rounds, such as the count of dead letters, may still run on a busy machine.
+          yield* quiet
           const before = made()
           yield* act(journal, count)
           expect([count, made() - before]).toEqual([count, roundTrips])

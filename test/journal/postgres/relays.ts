@@ -47,7 +47,7 @@ const failures = {
 /** With a full disk, reads and beats go on. */
 const writes = /^\s*(INSERT|UPDATE|DELETE|WITH owned)/
 
-const freezable = (db: Database) => {
+export const freezable = (db: Database) => {
   let failure: DatabaseError | undefined
   const failureOf = (sql: string) => {
     if (failure === failures.lost) return undefined
@@ -172,13 +172,16 @@ export const relays = Effect.gen(function* () {
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 2))
 
+/** Waits until the database has answered all that it is asked. */
+export const quiet = Effect.promise(async () => {
+  for (let turns = 0; turns < 3; turns = asked === 0 ? turns + 1 : 0) await turn()
+})
+
 /** Lets so many seconds pass, and the database answer all that it is asked in each. */
 export const seconds = Effect.fnUntraced(function* (count: number) {
   for (let passed = 0; passed < count * 2; passed++) {
     yield* TestClock.adjust("500 millis")
-    yield* Effect.promise(async () => {
-      for (let quiet = 0; quiet < 3; quiet = asked === 0 ? quiet + 1 : 0) await turn()
-    })
+    yield* quiet
   }
 })
 
