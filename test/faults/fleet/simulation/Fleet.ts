@@ -318,7 +318,7 @@ class Play {
     const [shard] = this.shards
     if (machine === undefined || shard === undefined) return
     this.#leftBehind = undefined
-    machine.isLeftBehind = false
+    machine.rejoin()
     this.#lost(await shard.endFormer())
   }
 

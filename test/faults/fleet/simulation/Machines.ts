@@ -6,6 +6,7 @@
 import { type Clock, Duration, Effect, Result } from "effect"
 import type { Answer, Database, Params, Queries, Use } from "../../../../src/journal/postgres/connection/Database.ts"
 import { type DatabaseError, databaseError } from "../../../../src/journal/postgres/connection/DatabaseError.ts"
+import { lease } from "../../../../src/journal/postgres/fleet/Membership.ts"
 import type { Draw } from "../../simulation/Draw.ts"
 import { type Refusal, refusalOf, textRefusal } from "./Refusals.ts"
 
@@ -87,6 +88,8 @@ export class Machine {
   refusal: Refusal | undefined
   /** It reaches the server that wrote before another one was promoted. */
   isLeftBehind = false
+  /** When it stops to believe the answers of that server. */
+  #believesUntil = Number.NEGATIVE_INFINITY
   wallOffset = 0
   isDead = false
   readonly clock: Clock.Clock
@@ -117,6 +120,17 @@ export class Machine {
           return Effect.sync(cancel)
         }),
     }
+  }
+
+  /** From now on it reaches the promoted server. It may deliver for a lease before it hears of that. */
+  rejoin(): void {
+    this.isLeftBehind = false
+    this.#believesUntil = this.#time.now + lease
+  }
+
+  /** It may not know of epochs that began on the promoted server. */
+  get mayBeBehind(): boolean {
+    return this.isLeftBehind || this.#time.now < this.#believesUntil
   }
 
   get isFrozen(): boolean {

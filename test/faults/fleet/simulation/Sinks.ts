@@ -123,8 +123,7 @@ export class Sinks {
   }
 
   #began({ relay, machine, place, streams }: Sender, entries: ReadonlyArray<Entry>): void {
-    // That server knows of no later epoch.
-    if (machine.isLeftBehind || !this.#comparesEpochs) return
+    if (machine.mayBeBehind || !this.#comparesEpochs) return
     for (const { sequence } of entries) {
       const id = streamOf(sequence)
       const epoch = streams().find((stream) => stream.id === id)?.epoch
