@@ -1,4 +1,4 @@
-/** What can't be rendered for a sink is that event's own end. */
+/** An event that can't be rendered for a sink is rejected alone. */
 import { describe, expect } from "bun:test"
 import { Effect, Schema } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"

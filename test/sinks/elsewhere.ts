@@ -11,7 +11,7 @@ import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import { type Limits, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"
 
-/** What is asked: whether it is there, to open a sink under a number, to use it, to end a call by its number. */
+/** Requests: test that the process answers, open a sink under a number, use it, interrupt a call by its number. */
 export type Asked =
   | { readonly do: "answer" }
   | { readonly do: "open"; readonly sink: number; readonly type: string; readonly config: unknown }
@@ -32,7 +32,7 @@ const calls = new Map<number, Fiber.Fiber<unknown, SinkError>>()
 const open = Effect.fnUntraced(function* (number: number, type: string, config: unknown) {
   const sinkType = sinkTypes[type]
   if (sinkType === undefined) return yield* Effect.die(`no sink type ${type}`)
-  // As loading a config with an expression does.
+  // Loading a config with an expression does this, too.
   yield* Jmespath.load
   const scope = yield* Scope.make()
   const decoded = Schema.decodeUnknownSync(sinkType.config)(config)

@@ -14,12 +14,12 @@ import type { Asked } from "./elsewhere.ts"
 
 const script = join(import.meta.dir, "elsewhere.ts")
 
-/** What to start, and what to do once it runs. */
+/** The command that starts the program, and a function to call when it runs. */
 const program = (under: string): { readonly command: Array<string>; readonly running: () => void } => {
   if (under === "binary") {
     const binary = join(mkdtempSync(join(tmpdir(), "relay-elsewhere-")), "elsewhere")
     compile(script, binary)
-    // Of 100 MB, and bun test ends without telling: what runs needs its file no more.
+    // The binary has 100 MB, and `bun test` exits without notice. A running process no longer needs its file.
     return { command: [binary], running: () => rmSync(dirname(binary), { recursive: true, force: true }) }
   }
   return {
@@ -31,7 +31,7 @@ const program = (under: string): { readonly command: Array<string>; readonly run
 interface Reply {
   readonly value?: unknown
   readonly error?: unknown
-  /** What was thrown there: a bug. */
+  /** An exception thrown in the process, which is a bug. */
   readonly defect?: string
 }
 
@@ -76,12 +76,12 @@ const start = (under: string): Call => {
         if (defect !== undefined) resume(Effect.die(new Error(defect)))
         else resume(error === undefined ? Effect.succeed(value) : Effect.fail(decodeError(error)))
       })
-      // Over when it is over there too.
+      // The interruption completes when the call has ended in the process.
       return Effect.callback((resume) => void ask({ do: "interrupt", call }, () => resume(Effect.void)))
     })
 }
 
-/** A Buffer has turned itself into something else before it comes by as a value. */
+/** Encodes bytes as base64. It reads the original property, because `Buffer.toJSON` has already replaced `value`. */
 function base64(this: object, key: string, value: unknown): unknown {
   const own: unknown = Reflect.get(this, key)
   return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value

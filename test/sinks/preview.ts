@@ -1,4 +1,4 @@
-/** What a sink of a type would send of an event, by its config as it stands in a file. */
+/** Previews an event at a sink, whose config is written as in a file. */
 import { Schema } from "effect"
 import type { Preview } from "../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"

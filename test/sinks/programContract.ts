@@ -40,7 +40,7 @@ export interface ProgramContract {
   }
   /** Sinks that can't work. */
   readonly refuses?: {
-    /** What is wrong with them, for the title. */
+    /** The fault of these sinks, for the title. */
     readonly what: string
     readonly make: (cwd: string) => Promise<{
       readonly sinks: Sinks
@@ -61,7 +61,7 @@ export interface ProgramContract {
   /** The example in config/examples. */
   readonly example?: {
     readonly file: string
-    /** What it sends, for the title. */
+    /** The events that it sends, for the title. */
     readonly sends: string
     readonly make: () => Promise<{
       readonly env: Env

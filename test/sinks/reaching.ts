@@ -1,7 +1,6 @@
 /**
- * Sends one event by each HTTP sink config on standard input, and prints the
- * reasons: the same program under Bun and under Deno, so that what a runtime
- * calls a fault is no fault of the sink.
+ * Sends one event by each HTTP sink config on standard input, and prints the reasons. Bun and Deno both run this
+ * program, so that a difference between them is seen to come from the runtime, not from the sink.
  */
 import process from "node:process"
 import { Effect, Schema } from "effect"

@@ -1,4 +1,4 @@
-/** Entries as the journal gives them to sinks, and what a sink says of them. */
+/** Entries as the journal gives them to sinks, and the reasons of failed sends. */
 import { Cause, Effect, Exit } from "effect"
 import type { Entry } from "../../src/event/Entry.ts"
 import type { Event } from "../../src/event/Event.ts"

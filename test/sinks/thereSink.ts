@@ -1,6 +1,6 @@
 /**
- * Sinks of a config as it is written in the file, where the tests want them:
- * here, or in what RELAY_UNDER names; and tests that need a part to send to.
+ * Opens sinks from configs written as in a file, here or under the runtime that RELAY_UNDER names. Also makes suites
+ * that need a part to send to.
  */
 import { beforeAll } from "bun:test"
 import { Effect, Schema, type Scope } from "effect"

@@ -32,7 +32,7 @@ const payloads = (alert: Alert.Alert): Readonly<Record<(typeof names)[number], o
   alertmanager: Alertmanager.payload(alert, { resolveAfter: Duration.days(1) }, alert.last),
 })
 
-/** What each service finds wrong with its payload of the alert. */
+/** Each service's objections to its payload of the alert. */
 const problems = (alert: Alert.Alert) =>
   Object.fromEntries(names.map((name) => [name, services[name].problems(bytes(JSON.stringify(payloads(alert)[name])))]))
 const none = { pagerduty: [], slack: [], teams: [], discord: [], alertmanager: [] }
@@ -228,7 +228,7 @@ describe("an alert of a group", () => {
   })
 })
 
-/** Megabytes are looked at, character by character: a second or two, and more on a machine that is busy. */
+/** Checking megabytes character by character takes a second or two, and more on a busy machine. */
 const slow = 60_000
 
 describe("a payload", () => {
@@ -318,7 +318,7 @@ describe("a key of PagerDuty", () => {
     const random = seeded(12)
     const keys = [...new Set(Array.from({ length: 500 }, () => hostile(random))), "x".repeat(256), "x".repeat(257)]
     const hashed = keys.map(Alert.shortKey)
-    // Halves of characters are one and the same in UTF-8, so in what is hashed.
+    // UTF-8 encodes every lone surrogate as the same character, so keys that differ only there have one hash.
     expect(new Set(hashed).size).toBe(new Set(keys.map((key) => key.toWellFormed())).size)
     expect(hashed.every((key) => key.length > 0 && key.length <= 255)).toBe(true)
     expect(Alert.shortKey("x".repeat(256))).toBe(Alert.shortKey("x".repeat(256)))

@@ -33,7 +33,7 @@ describe("a text", () => {
     for (const text of hostiles(tries(1_000))) {
       const limit = 120 + Math.floor(random() * 200)
       const whole = clean(text)
-      // Of a text that goes on, what blanks hide further on is not looked for.
+      // `fit` doesn't read far enough to find text behind many blanks.
       if (whole.length <= limit && text.length > limit) continue
       const cut = fit(text, limit)
       if (whole.length <= limit) {

@@ -1,6 +1,5 @@
 /**
- * What every alert service must hold to: the contract of sinks, and what its
- * own documentation says of requests and answers.
+ * The contract of every alert service: the contract of sinks, and the requests and answers that the service documents.
  */
 import { describe, expect } from "bun:test"
 import { Effect, Fiber, Schema } from "effect"
@@ -23,9 +22,9 @@ export interface AlertContract {
   readonly service: Service
   /** The keys that it needs beside `url`, as the local service wants them; all of them are secrets. */
   readonly config?: Readonly<Record<string, string>>
-  /** The key that has its credentials, if that is not its URL or a key of its own. */
+  /** The key that holds its credentials, if it is neither the URL nor a key of the service's own. */
   readonly credentials?: "headers"
-  /** Answers that only a person can do something about, and what the message must say. */
+  /** Answers that call for a person, and the text that the message must contain. */
   readonly wrong: ReadonlyArray<readonly [status: number, body: string, says: RegExp]>
   /** The documented answers, and what each means to the lane. */
   readonly documented: ReadonlyArray<readonly [Answer, Reason["_tag"] | undefined]>
@@ -50,7 +49,7 @@ export const alertContract = ({ type, service, config = {}, credentials, wrong, 
   const steady = service.steady ?? ((body) => body)
   const open = (url: string, more: object = {}) => openAlert(type, { ...config, url, ...more })
 
-  /** What becomes of an alert that is answered like this. */
+  /** Sends an alert to a service that answers with this handler. Returns the failure, if any. */
   const answered = Effect.fnUntraced(function* (handler: Handler, more: object = {}) {
     const { url } = yield* serve(handler)
     return yield* reasonOf((yield* open(`${url}/hook`, more)).send([entry(1)]))
@@ -58,7 +57,7 @@ export const alertContract = ({ type, service, config = {}, credentials, wrong, 
 
   const withCanary = (url: string) => open(`${url}/${canary}`, { headers: { authorization: canary } })
 
-  /** The body that is sent of an event, as its preview has it before secrets are masked. */
+  /** The body sent for an event, as its preview shows it before secrets are masked. */
   const bytesOf = (entry: Entry): Uint8Array => {
     const sinkType = types[type]
     const decoded = sinkType && Schema.decodeUnknownSync(sinkType.config)({ ...config, url: "https://example.com" })
@@ -186,7 +185,7 @@ export const alertContract = ({ type, service, config = {}, credentials, wrong, 
         details: { Why: text },
         headers: { "x-why": text },
       })
-      // Longer ones would only find the end of what a server reads of headers.
+      // Longer headers would only reach the limit of the server's own header parser.
       const all = ["plain\r\nx-evil: 1", ...hostiles(20).map((text) => text.slice(0, 200))]
       for (const [index, text] of all.entries()) {
         const event = { id: text, type: text, body: bytes(JSON.stringify(envelope(index, { text }))) }

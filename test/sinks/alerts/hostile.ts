@@ -57,7 +57,7 @@ const pieces = [
   `z${"\u0300\u0301\u0302".repeat(30)}`,
 ]
 
-/** A text of up to `length` pieces, sometimes one of them over and over. */
+/** A text of up to `length` pieces. Sometimes another piece follows, repeated many times. */
 export const hostile = (random: () => number, length = 12): string => {
   const pick = () => pieces[Math.floor(random() * pieces.length)] ?? ""
   const text = Array.from({ length: Math.floor(random() * length) }, pick).join("")

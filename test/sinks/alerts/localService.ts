@@ -1,7 +1,4 @@
-/**
- * The alert services, as far as their documentation says: what they find wrong
- * with a request, and how they answer it.
- */
+/** Local stand-ins for the alert services. They check and answer requests as each service's documentation says. */
 import type { ServerResponse } from "node:http"
 import { type Received, serve } from "../receiver.ts"
 
@@ -24,7 +21,7 @@ const textsOf = (value: unknown): ReadonlyArray<string> => {
   return Object.entries(fields(value)).flatMap(([key, item]) => [key, ...textsOf(item)])
 }
 
-/** What no service should get: halves of characters, and what steers who reads it. A line break is ours. */
+/** Reports texts that no service should get: half characters and control characters other than our line breaks. */
 export const common = (value: unknown): ReadonlyArray<string> =>
   textsOf(value).flatMap((text) => [
     ...(text.isWellFormed() ? [] : ["half a character"]),
@@ -34,11 +31,11 @@ export const common = (value: unknown): ReadonlyArray<string> =>
 export const problem = (isRight: boolean, what: string): ReadonlyArray<string> => (isRight ? [] : [what])
 
 export interface Service {
-  /** What is wrong with a request's body by the service's documentation; nothing when it is valid. */
+  /** The faults of a request's body by the service's documentation, or an empty list if it is valid. */
   readonly problems: (body: Uint8Array) => ReadonlyArray<string>
   /** The body without the parts that depend on the time of the attempt. Absent if there are none. */
   readonly steady?: (body: Uint8Array) => Uint8Array
-  /** The answer to a valid request, and to another. */
+  /** The answers to a valid request and to an invalid one. */
   readonly accept: (response: ServerResponse) => void
   readonly refuse: (response: ServerResponse, problems: ReadonlyArray<string>) => void
 }
@@ -54,7 +51,7 @@ export const parse = (body: Uint8Array): unknown => {
 export const json = (response: ServerResponse, status: number, value: unknown) =>
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value))
 
-/** A service on this machine; it keeps what it accepted. */
+/** A service on this machine. `accepted` is called with each valid request. */
 export const local = ({ problems, accept, refuse }: Service, accepted: (request: Received) => void = () => {}) =>
   serve((request, response) => {
     const found = problems(request.body)

@@ -9,7 +9,7 @@ export const services = { pagerduty, slack, teams, discord, alertmanager } as co
 export type Name = keyof typeof services
 export const names = Object.keys(services) as ReadonlyArray<Name>
 
-/** A config of the type, complete but for where it leads. */
+/** A config of each type, complete except for its URL. */
 export const own: Readonly<Record<Name, object>> = {
   pagerduty: { routingKey },
   slack: {},

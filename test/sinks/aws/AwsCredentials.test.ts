@@ -1,4 +1,4 @@
-/** Where credentials come from, and what is said about a source that fails. */
+/** Sources of credentials, and the message about a source that fails. */
 import { expect } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"

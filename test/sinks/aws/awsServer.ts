@@ -8,15 +8,15 @@ import { serve } from "../receiver.ts"
 /** An entry of a request, as it came. */
 export type Sent = Readonly<Record<string, unknown>>
 
-/** What becomes of a request: an HTTP answer, or none. */
+/** The fate of a request: an HTTP answer, or none. */
 export type Fate =
   | { readonly status: number; readonly body?: string; readonly headers?: Readonly<Record<string, string>> }
   | "reset"
   | "silence"
-  /** Answers, and names none of the entries but those that failed. */
+  /** Answers 200, but lists only the entries that failed. */
   | "forgets"
 
-/** What becomes of an entry: its code, and whether the sender is to blame, where the service says so. */
+/** A refused entry: its code, and whether the sender is to blame, if the service reports that. */
 export type Refusal = readonly [code: string, senderFault?: boolean]
 
 export interface Behaviour {
@@ -26,11 +26,11 @@ export interface Behaviour {
 
 export interface AwsServer {
   readonly url: string
-  /** The actions that were asked for: `SendMessageBatch`. */
+  /** The requested actions, such as `SendMessageBatch`. */
   readonly actions: ReadonlyArray<string>
-  /** Requests with entries, and what was in them. */
+  /** Requests with entries, each as its list of entries. */
   readonly requests: ReadonlyArray<ReadonlyArray<Sent>>
-  /** What has passed, in order. */
+  /** Accepted entries, in order. */
   readonly passed: () => ReadonlyArray<Sent>
   /** The access key of each request. */
   readonly keys: ReadonlyArray<string>
@@ -42,21 +42,21 @@ export const errorJson = (code: string, message = "as the test wants it"): strin
 
 const bytesOf = (value: unknown): number => (typeof value === "string" ? Buffer.byteLength(value) : 0)
 
-/** As SQS counts: the body, and of attributes the names, types and values. */
+/** SQS counts the body, and the names, types and values of the attributes. */
 export const sqsSize = ({ MessageBody, MessageAttributes = {} }: Sent): number =>
   Object.entries(MessageAttributes as Record<string, Sent>).reduce(
     (sum, [name, { DataType, StringValue }]) => sum + bytesOf(name) + bytesOf(DataType) + bytesOf(StringValue),
     bytesOf(MessageBody),
   )
 
-/** As EventBridge counts: 14 for the time, the source, the detail type, the detail and the resources. */
+/** EventBridge counts 14 bytes for the time, and the source, the detail type, the detail and the resources. */
 export const eventSize = ({ Time, Source, DetailType, Detail, Resources }: Sent): number =>
   [Source, DetailType, Detail, ...((Resources as ReadonlyArray<string>) ?? [])].reduce(
     (sum: number, text) => sum + bytesOf(text),
     Time === undefined ? 0 : 14,
   )
 
-/** What AWS refuses of any request, by its own words. */
+/** AWS's error for an invalid request, in its own words. */
 const unlawful = (action: string, sent: ReadonlyArray<Sent>): readonly [code: string, message: string] | undefined => {
   if (action === "PutEvents") {
     if (sent.length > 10) return ["ValidationException", "length less than or equal to 10"]
@@ -68,7 +68,7 @@ const unlawful = (action: string, sent: ReadonlyArray<Sent>): readonly [code: st
   return new Set(sent.map(({ Id }) => Id)).size < sent.length ? ["BatchEntryIdsNotDistinct", ""] : undefined
 }
 
-/** What else is asked of it: the queue, or the bus, is there. */
+/** Answers to the other actions: the queue and the bus exist. */
 const there: Readonly<Record<string, unknown>> = {
   GetQueueAttributes: { Attributes: { MaximumMessageSize: "1048576" } },
   DescribeEventBus: { Name: "events", Arn: "arn" },

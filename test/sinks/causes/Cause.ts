@@ -1,19 +1,19 @@
-/** A fault as it really is, to see what a sink says about it and what it tells to do. */
+/** A real fault, to test the sink's message about it and the remedy in it. */
 import type { Effect, Scope } from "effect"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 
 export interface Cause {
-  /** What is really wrong, in words. */
+  /** The actual fault, in words. */
   readonly name: string
-  /** What the message must tell to do; empty where the relay tries again by itself. */
+  /** The remedy that the message must name, or an empty string if the relay retries by itself. */
   readonly todo: string
   readonly reason: Effect.Effect<Reason | undefined, unknown, Scope.Scope>
 }
 
-/** What a relay talks to. */
+/** A service that a relay talks to. */
 export interface Part {
   readonly title: string
-  /** Why its causes can't be made here; `undefined` when they can. */
+  /** The reason why its faults can't be produced here, or `undefined` if they can. */
   readonly lacking: () => string | undefined
   readonly causes: () => Promise<ReadonlyArray<Cause>>
 }

@@ -1,4 +1,7 @@
-/** What is said about a fault names its cause: `causes.md` is to be read by a person, and this holds that it is what is said. */
+/**
+ * The message about a fault names its cause. People read `causes.md`, and this test keeps it equal to the real
+ * messages.
+ */
 import { beforeAll, expect, test } from "bun:test"
 import { suiteUnless } from "../../lib/lacking.ts"
 import { block, parts, shown, type Told, tell } from "./table.ts"

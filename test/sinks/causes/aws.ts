@@ -1,7 +1,6 @@
 /**
- * AWS: codes, statuses and texts as the services send them, by servers that speak
- * their protocols. The codes of SNS and SQS are those of their models, which the
- * SDK has; moto knows no keys and no clock.
+ * AWS: codes, statuses and texts as the services send them, by servers that speak their protocols, because moto checks
+ * neither KMS keys nor the clock. The codes of SNS and SQS come from their models in the SDK.
  */
 import { Effect } from "effect"
 import { awsServer, errorJson, type Fate } from "../aws/awsServer.ts"
@@ -16,7 +15,7 @@ import type { Cause, Part } from "./Cause.ts"
 
 type Wrong = readonly [name: string, todo: string, code: string, status: number, message?: string | undefined]
 
-/** The codes of the key, by the part that differs, and what the model of SQS calls them. */
+/** Failures of a KMS key, with the part of the code that SNS and SQS share. */
 const keys = [
   ["the key may not be used", "grant kms:GenerateDataKey", "AccessDenied"],
   ["the key is disabled", "enable it", "Disabled"],
@@ -32,7 +31,7 @@ const early = "Signature not yet current: 20261123T090000Z is still later than 2
 const mismatch =
   "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method."
 
-/** What every service answers. */
+/** Failures that all services report. */
 const common = (suffix: string): ReadonlyArray<Wrong> => [
   ["the clock is behind", "set it", `InvalidSignature${suffix}`, 403, skew],
   ["the clock is ahead", "set it", `InvalidSignature${suffix}`, 403, early],
@@ -114,7 +113,7 @@ const sqs = told(
   ],
   (code, status, message) =>
     Effect.gen(function* () {
-      // The model's name stands in the body, the older one in a header.
+      // The model's name is in the body, and the older name in a header.
       const name = code.replace(/^KMS\.(\w+?)(?:Exception)?$/, "Kms$1").replace(/^.*\./, "")
       const fate = (): Fate => ({
         status,

@@ -14,14 +14,14 @@ import type { Part } from "./Cause.ts"
 type Config = typeof HttpConfig.Encoded
 type Said = Effect.Effect<Reason | undefined, unknown, Scope.Scope>
 
-/** What a sink says of an event. */
+/** Sends an event. Returns the sink's failure, if any. */
 const send = (config: Config): Said =>
   Effect.gen(function* () {
     const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)(config))
     return yield* reasonOf(sink.send([entry(1)]))
   })
 
-/** What it says without one. */
+/** Runs the sink's check, which sends no event. */
 const check = (config: Config): Said =>
   Effect.flatMap(Http.open(Schema.decodeUnknownSync(HttpConfig)(config)), (sink) => reasonOf(sink.check))
 
@@ -107,12 +107,12 @@ const issuing = (token: string) => (response: ServerResponse) =>
 const failing = (error: string) => (response: ServerResponse) => json(response, 400, { error })
 const ok: Handler = (_, response) => response.end()
 
-/** As nginx answers 400 where a header is longer than its buffer. */
+/** nginx answers 400 to a header longer than its buffer. */
 const nginx: Handler = (_, response) =>
   response
     .writeHead(400, { "content-type": "text/html", server: "nginx" })
     .end("<html><head><title>400 Request Header Or Cookie Too Large</title></head></html>")
-/** As Apache does. */
+/** Apache answers 400 to the same. */
 const apache: Handler = (_, response) =>
   response.writeHead(400).end("Your browser sent a request: Size of a request header field exceeds server limit.")
 const status =

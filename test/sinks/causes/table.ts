@@ -1,7 +1,6 @@
 /**
- * The table of causes (`causes.md`): what is really wrong at a part, what the
- * relay says about it, and what that tells to do. It is there to be read: a
- * message that blames another thing sends people the wrong way.
+ * The table of causes (`causes.md`): the actual fault of a part, the relay's message about it, and the remedy in that
+ * message. People must read it, because a message that blames the wrong thing misleads its reader.
  *
  * After a change of a message or a cause: RELAY_PARTS=1 bun test/sinks/causes/table.ts
  */

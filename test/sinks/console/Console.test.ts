@@ -6,7 +6,7 @@ import { bodies as linesOf } from "../../lib/lines.ts"
 import { preview } from "../preview.ts"
 import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 
-/** An output that keeps what is written, at most `atOnce` bytes a call. */
+/** An output that records the bytes written to it, at most `atOnce` a call. */
 const captured = (atOnce = Number.POSITIVE_INFINITY, color = false, isTerminal = false) => {
   const chunks: Array<Uint8Array> = []
   const output: Output = {
@@ -123,7 +123,7 @@ describe("the console", () => {
     const third = yield* Effect.forkChild(sink.send([entry(3)]), { startImmediately: true })
     release()
     yield* Fiber.join(third)
-    // The first was under way and could not be called back; the second had not begun.
+    // The first write was in progress and can't be cancelled. The second had not started.
     expect(linesOf(bytes()).map((body) => JSON.parse(Buffer.from(body).toString()).id)).toEqual(["evt_1", "evt_3"])
   })
 })

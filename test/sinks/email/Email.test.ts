@@ -257,7 +257,7 @@ describe("connections to an SMTP server", () => {
       expect(smtp.taken.map(({ mail }) => /evt_\d/.exec(mail.text ?? "")?.[0])).toEqual(["evt_2"])
       expect(smtp.connections().ever).toBe(2)
     },
-    // The server that doesn't answer: as one that is frozen.
+    // A server that doesn't answer is like a frozen server.
     {
       options: {
         onMailFrom: (_, __, done) => {

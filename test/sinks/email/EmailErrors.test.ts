@@ -1,4 +1,6 @@
-/** What real replies of mail providers mean: their public documentation and collections of bounces. */
+/**
+ * Real replies of mail providers, from their public documentation and from collections of bounces, and their meaning.
+ */
 import { expect, test } from "bun:test"
 import { Redacted } from "effect"
 import { sinkErrorOf } from "../../../src/sinks/email/EmailErrors.ts"

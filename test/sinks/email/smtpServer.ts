@@ -1,4 +1,4 @@
-/** An SMTP server in this process, and what it took: mails as they came, each read by a parser of its own. */
+/** An SMTP server in this process. It keeps each mail as received, and as postal-mime parses it. */
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import { Effect } from "effect"
@@ -19,7 +19,7 @@ export interface Smtp {
   readonly server: string
   readonly port: number
   readonly taken: Array<Taken>
-  /** How many connections there were, and are. */
+  /** Connections since the start, and open ones. */
   readonly connections: () => { readonly ever: number; readonly now: number }
   readonly close: () => Promise<void>
 }
@@ -27,7 +27,7 @@ export interface Smtp {
 /** An error with the code of its reply. */
 export const reply = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode })
 
-/** A server that greets with these words, takes whatever follows, and keeps what it was sent. */
+/** A server that greets with these words, accepts any command, and records the data received. */
 export const greeting = Effect.fnUntraced(function* (...words: ReadonlyArray<string>) {
   const sent: Array<string> = []
   const server = createServer((socket) => {

@@ -22,7 +22,7 @@ withMoto("the EventBridge sink's contract against moto", (moto) => {
   sinkContract("the EventBridge sink", {
     maxBody: largest,
     ordered: false,
-    // EventBridge reads the JSON of an envelope and writes it anew.
+    // EventBridge parses the JSON of an envelope and serializes it again.
     bytesOf: ({ event }) =>
       event.type === "" || event.body.toString().includes("relay_base64")
         ? event.body

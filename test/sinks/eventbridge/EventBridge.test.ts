@@ -17,7 +17,7 @@ const detailOf = ({ Detail }: Sent) => JSON.parse(String(Detail))
 const idOf = (sent: Sent): string => detailOf(sent).id ?? detailOf(sent).event_id
 const ids = (all: ReadonlyArray<Sent>) => all.map(idOf)
 
-/** An event whose envelope has so many bytes. */
+/** An event whose envelope has `size` bytes. */
 const sized = (sequence: number, size: number): Entry => {
   const bare = JSON.stringify(envelope(sequence, { filling: "" }))
   return entry(sequence, {

@@ -17,6 +17,6 @@ export const withMoto = suitesWith(reasonToSkip, sharedMoto)
 const isEncoded = (detail: object): detail is { readonly relay_base64: string } =>
   Object.keys(detail).join() === "relay_base64,event_id"
 
-/** The bytes of a detail: those that were signed where it holds them encoded, or its JSON without blanks. */
+/** The bytes of a detail: the signed bytes if it holds them encoded, or else its JSON without blanks. */
 export const bytesOf = (detail: object): Uint8Array =>
   isEncoded(detail) ? Buffer.from(detail.relay_base64, "base64") : Buffer.from(JSON.stringify(detail))

@@ -1,4 +1,6 @@
-/** OAuth 2.0 client credentials of an HTTP sink: when a token is fetched, renewed and refused, and what a failure means. */
+/**
+ * OAuth 2.0 client credentials of an HTTP sink: fetching, renewing and refusing tokens, and the meaning of failures.
+ */
 import { describe, expect, test } from "bun:test"
 import type { ServerResponse } from "node:http"
 import { createServer } from "node:net"
@@ -165,7 +167,7 @@ describe("an access token", () => {
     let refuse: (() => void) | undefined
     const { sink } = yield* opened({ tokenUrl }, ({ headers, body }, response) => {
       if (headers.authorization !== "Bearer canary-token-1") response.end()
-      // Of the first event it says so late.
+      // The refusal of the first event is late.
       else if (Buffer.from(body).includes("evt_1")) refuse = () => response.writeHead(401).end()
       else response.writeHead(401).end()
     })
@@ -189,7 +191,7 @@ describe("an access token", () => {
     expect(reason).toMatchObject({ _tag: "SinkMisconfigured", message: expect.stringContaining('in "oauth"') })
     expect(bearers()).toEqual(["Bearer canary-token-1", "Bearer canary-token-2"])
     expect(requests).toHaveLength(2)
-    // The receiver repeats what it was sent.
+    // The receiver repeats the request's token.
     expect(reason?.answer && Redacted.value(reason.answer)).toBe("Bearer ***")
   })
 

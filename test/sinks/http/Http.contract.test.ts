@@ -21,7 +21,7 @@ const open = (written: Written) => openThere("http", Http, () => ({ ...written }
 
 beforeAll(startThere, 300_000)
 
-/** A receiver that keeps the bodies of what is posted to it, as `signed` reads the signed bytes out of each request. */
+/** A receiver that keeps the bodies posted to it. `signed` extracts the signed bytes from each. */
 const receiver = (
   more: Partial<Written> = {},
   signed: (body: Uint8Array) => ReadonlyArray<Uint8Array> = (body) => [body],
@@ -50,7 +50,7 @@ const receiver = (
     }
   })
 
-/** The bytes in a structured CloudEvent; the `data` that stands there as the sender wrote it is cut out as it is. */
+/** The signed bytes in a structured CloudEvent. `data` holds them unchanged, so they are cut out of the document. */
 const dataOf = (body: Uint8Array): Uint8Array => {
   const document = Buffer.from(body)
   const { data_base64 } = JSON.parse(document.toString())
@@ -107,7 +107,7 @@ sinkContract("the HTTP sink, structured CloudEvents", {
   make: receiver({ format: "cloudevents", mode: "structured" }, (body) => [dataOf(body)]),
 })
 
-/** The documents of an array as they stand there, each with the bytes of its strings and numbers. */
+/** The documents of an array, cut out with all bytes of their strings and numbers. */
 const documentsOf = (body: Uint8Array): ReadonlyArray<Uint8Array> => {
   const array = Buffer.from(body)
   expect(Array.isArray(JSON.parse(array.toString()))).toBe(true)

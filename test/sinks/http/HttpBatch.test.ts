@@ -12,7 +12,7 @@ import { entries, entry } from "../samples.ts"
 
 type Written = typeof HttpConfig.Encoded
 
-/** Sends batches to a receiver that answers by `handler`; gives what it received, and the last outcome. */
+/** Sends batches to a receiver that answers by `handler`. Returns its requests and the last outcome. */
 const sendTo = Effect.fnUntraced(function* (
   config: Partial<Written>,
   handler: Handler,
@@ -33,7 +33,7 @@ const ok: Handler = (_, response) => response.writeHead(204).end()
 const textOf = ({ body }: Received) => Buffer.from(body).toString()
 const idsOf = (request: Received): ReadonlyArray<string> =>
   JSON.parse(textOf(request)).map(({ id }: { id: string }) => id)
-/** Refuses a request with one of these events. */
+/** Refuses requests that contain any of these events. */
 const refusing =
   (bad: ReadonlyArray<string>, status = 400): Handler =>
   (request, response) =>
@@ -80,7 +80,7 @@ describe("a batch", () => {
     const { requests } = yield* sendTo({ format: "ndjson", sign }, ok, entries(3))
     const { headers, body } = requests[0] as Received
     expect(() => new Webhook(secret).verify(Buffer.from(body), headers as Record<string, string>)).toThrow(
-      // The library parses what it verified, and lines are no JSON.
+      // The library parses the verified body as JSON, and NDJSON is not JSON.
       SyntaxError,
     )
     expect(() => new Webhook(secret).verify(`${Buffer.from(body)} `, headers as Record<string, string>)).toThrow(

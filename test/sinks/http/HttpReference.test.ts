@@ -1,4 +1,4 @@
-/** What the reference says of an HTTP sink, held against what the sink does: its tables are read, not repeated. */
+/** The reference's statements about an HTTP sink, compared with the sink. The tables are parsed, not copied here. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { Redacted, Schema } from "effect"
@@ -45,7 +45,7 @@ const tags: Readonly<Record<Verdict, string>> = {
 }
 const isVerdict = (word: string): word is Verdict => verdicts.some((verdict) => verdict === word)
 
-/** What the table says, by status or class; `503+` is a 503 with `Retry-After`. */
+/** The verdicts in the table, by status or class; `503+` is a 503 with `Retry-After`. */
 const documented = new Map(
   rowsOf("| answer | effect | in `classify` |").flatMap(([answers = "", , word = ""]) =>
     [...answers.matchAll(/\b(\d(?:\d\d|xx))( with `Retry-After`)?/g)].map(([, status = "", wait]) => {

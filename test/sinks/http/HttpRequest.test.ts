@@ -1,4 +1,4 @@
-/** What an HTTP sink would send, shown without sending: the same as what it sends, but for its secrets. */
+/** Previews of an HTTP sink's requests equal the real requests, except for secrets. */
 import { describe, expect, test } from "bun:test"
 import { Schema } from "effect"
 import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"

@@ -1,4 +1,4 @@
-/** The HTTP sink over TLS, and over no TLS, under both runtimes: each names the same fault in its own words. */
+/** The HTTP sink with and without TLS, under both runtimes. Each runtime reports the same fault in its own words. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -12,7 +12,7 @@ import { denoBinary } from "../../lib/programs.ts"
 import { temporaryDirectory } from "../../lib/temporaryRoot.ts"
 import { listening, type Received, serve, serveTls } from "../receiver.ts"
 
-/** Stands in every URL: a runtime's own words hold it, and must not be taken for what went wrong. */
+/** Part of every URL. A runtime's error message may contain it, and the sink must not mistake it for the cause. */
 const path = "/expired-CERT_-unreachable-ECONNREFUSED"
 
 const directory = temporaryDirectory("tls-")
@@ -23,7 +23,7 @@ const delivered: Array<Received> = []
 const run = <A>(effect: Effect.Effect<A, never, Scope.Scope>): Promise<A> =>
   Effect.runPromise(Scope.provide(effect, scope))
 
-/** What each runtime says of the same configs. */
+/** The reasons that a runtime reports for the same configs. */
 const reasons = async (command: ReadonlyArray<string>, configs: unknown): Promise<Record<string, string>> => {
   const [file = "", ...args] = command
   const child = spawn(file, [...args, `${root}/test/sinks/reaching.ts`], {

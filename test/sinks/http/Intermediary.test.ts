@@ -1,4 +1,4 @@
-/** Answers of what stands in front of a receiver, as public reports have them. */
+/** Answers of proxies and CDNs in front of a receiver, from public reports. */
 import { describe, expect, test } from "bun:test"
 import { mkdtempSync, readFileSync } from "node:fs"
 import { createSecureServer, createServer } from "node:http2"

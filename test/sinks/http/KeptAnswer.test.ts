@@ -1,4 +1,4 @@
-/** What a failed attempt keeps of the answer to it. */
+/** A failed attempt keeps the receiver's answer. */
 import { describe, expect, test } from "bun:test"
 import { Effect, Redacted, Schema } from "effect"
 import { PagerDuty, PagerDutyConfig } from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
@@ -16,7 +16,7 @@ const kept = (config: object, text: string): string | undefined => {
   return answer && Redacted.value(answer)
 }
 
-/** What is kept of an answer to a sink of this config, and what it looks like to who prints it. */
+/** The reason of a failed attempt at a sink of this config, and the answer that it keeps. */
 const answered = Effect.fnUntraced(function* (
   status: number,
   headers: Readonly<Record<string, string>>,
@@ -42,7 +42,7 @@ describe("a failed attempt", () => {
     for (const status of [400, 401, 429, 500]) {
       const { reason, answer } = yield* answered(status, {})
       expect(answer).toMatch(/^of \*\*\* with \*\*\*: {"id":"evt_1".*}$/)
-      // A payload may be in it: nothing that prints a failure shows it.
+      // The answer may contain the payload, so printing the failure must not show it.
       expect(`${reason?.message} ${JSON.stringify(reason)} ${Bun.inspect(reason)}`).not.toContain("evt_1")
     }
   })

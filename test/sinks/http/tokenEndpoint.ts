@@ -18,7 +18,9 @@ const isClient = ({ headers, body }: Received): boolean => {
   )
 }
 
-/** `answer` answers in its place where it gives true. Tokens live so many seconds, and are numbered. */
+/**
+ * A token endpoint whose numbered tokens live for `lifetime` seconds. If `answer` returns true, it has answered itself.
+ */
 export const tokenEndpoint = Effect.fnUntraced(function* ({
   lifetime = 3_600,
   answer = () => false,

@@ -1,4 +1,4 @@
-/** Why a broker closes its connections, by servers that answer as they are told to; `causes.md` has what Apache Kafka does. */
+/** Reasons why a broker closes its connections, by scripted servers. `causes.md` has the behaviour of Apache Kafka. */
 import { describe, expect } from "bun:test"
 import { createServer, type Socket } from "node:net"
 import { Effect, Fiber } from "effect"
@@ -11,7 +11,7 @@ import { listening } from "../receiver.ts"
 const answer = Buffer.from([0, 0, 0, 6, 0, 0, 0, 1, 0, 0])
 const login = { mechanism: "PLAIN", username: "relay", password: "canary-password" } as const
 
-/** What is found about a server, and all that it was sent. */
+/** The diagnosis of a server, and all bytes sent to it. */
 const found = Effect.fnUntraced(function* (
   answers: (socket: Socket, request: number) => void,
   more: Partial<ClientOptions> = {},

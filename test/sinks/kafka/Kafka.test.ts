@@ -28,7 +28,7 @@ const reasons = (failures: Failures) =>
 
 const ids = (all: ReadonlyArray<Kept>) => all.map((message) => headersOf(message)["x-relay-event-id"])
 
-/** An event with a body of about so many bytes. */
+/** An event with a body of about `size` bytes. */
 const large = (sequence: number, size: number): Entry =>
   entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: "x".repeat(size) }))) })
 

@@ -1,6 +1,6 @@
 /**
- * The whole program with Kafka sinks whose peer closes the connection early: in the login that ended the process, by
- * both clients. The process lives, the other sink has everything, and each sink says what is wrong.
+ * The whole program with Kafka sinks whose peer closes the connection early, by both clients: a close during the login
+ * once ended the process. The process lives, the other sink gets everything, and each sink reports its problem.
  */
 import { afterAll, expect, test } from "bun:test"
 import { once } from "node:events"

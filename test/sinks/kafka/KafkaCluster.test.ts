@@ -1,7 +1,6 @@
 /**
- * What a cluster of three brokers can do to a sink under load: its leaders are
- * killed, and its brokers restarted one after the other. RELAY_ROUNDS says how
- * often (the long campaign: RELAY_ROUNDS=10, thirty kills and ten rolling restarts).
+ * A cluster of three brokers under load: its leaders are killed, and its brokers restarted one after the other.
+ * RELAY_ROUNDS sets the number of rounds (the long campaign: RELAY_ROUNDS=10, thirty kills and ten rolling restarts).
  */
 import { afterAll, expect } from "bun:test"
 import { Effect, Fiber, Ref } from "effect"
@@ -15,7 +14,7 @@ import { clients, openKafka } from "./kafkaSink.ts"
 import { accounts, append, lake, lanes, settled } from "./load.ts"
 
 const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
-/** How often a leader dies, and how often all brokers are restarted. */
+/** Numbers of leaders killed and of restarts of all brokers. */
 const times = {
   platformatic: { kills: rounds === 1 ? 2 : rounds * 3, restarts: rounds },
   kafkajs: { kills: Math.ceil(rounds / 4), restarts: Math.floor(rounds / 4) },
@@ -33,7 +32,7 @@ const load = Effect.fnUntraced(function* (sent: Ref.Ref<number>) {
   }
 })
 
-/** Takes a broker away, and brings it back once the others have taken over and what was sent until then has arrived. */
+/** Stops a broker. Starts it again once the others have taken over and all events sent until then have arrived. */
 const without = Effect.fnUntraced(function* (
   cluster: Cluster,
   topic: string,
@@ -48,7 +47,7 @@ const without = Effect.fnUntraced(function* (
   yield* Effect.promise(() =>
     until(other.address, topic, (all) => all.every(({ leader, isr }) => leader > 0 && !isr.includes(id))),
   )
-  // What comes now is acknowledged by the two that are left.
+  // The two remaining brokers acknowledge events from now on.
   const head = yield* Ref.get(sent)
   while (((yield* lake)?.cursor ?? 0) < head) yield* Effect.sleep("50 millis")
   yield* Effect.promise(() => node.start())

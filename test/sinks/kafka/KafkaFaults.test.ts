@@ -1,7 +1,6 @@
 /**
- * What a broker can do to a sink: die, freeze, throttle it. The lanes are the
- * relay's own; RELAY_ROUNDS says how often the broker dies (the long campaign:
- * RELAY_ROUNDS=20).
+ * A broker that dies, freezes or throttles the sink, with the relay's own lanes. RELAY_ROUNDS sets the number of deaths
+ * (the long campaign: RELAY_ROUNDS=20).
  */
 import { expect } from "bun:test"
 import { Effect, Exit, Fiber, Scope } from "effect"
@@ -73,7 +72,8 @@ withOwnBroker("the Kafka sink when its broker fails", (broker) => {
       function* () {
         const topic = yield* Effect.promise(() => makeTopic(broker().plain))
         const clientId = `slow-${client}`
-        // For some five seconds, longer than the sink waits for an answer: what is sent into a throttle would be sent again.
+        // The throttle lasts about five seconds, longer than the sink waits for an answer. Events sent during it would
+        // be sent again.
         yield* Effect.promise(() => limit(broker().plain, clientId, 50_000))
         const config = () => ({ brokers: [broker().plain], topic, clientId, batch: { maxEvents: 250 } })
         yield* Effect.gen(function* () {

@@ -1,7 +1,6 @@
 /**
- * The whole relay while its broker is frozen (SIGSTOP) under load: what is
- * accepted arrives, the other sink does not notice, memory stays flat. Prints
- * the figures; RELAY_FREEZE is the freeze in seconds (the long one:
+ * The whole relay while its broker is frozen (SIGSTOP) under load: accepted events arrive, the other sink is not
+ * affected, and memory stays flat. Prints the figures. RELAY_FREEZE sets the seconds of the freeze (the long one:
  * RELAY_FREEZE=30).
  */
 import { expect, test } from "bun:test"
@@ -16,7 +15,7 @@ import { withOwnBroker } from "./kafkaSink.ts"
 const freeze = Number(process.env.RELAY_FREEZE ?? 4)
 const perSecond = 500
 const perTick = 10
-/** Megabytes: what an event of the backlog may not take, for it is on disk. */
+/** Maximum growth of memory in megabytes. The backlog is on disk, so it needs no memory. */
 const growth = 100
 
 const numberOf = (body: string | Buffer): number => JSON.parse(body.toString()).data.object.n

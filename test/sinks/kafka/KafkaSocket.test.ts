@@ -1,4 +1,4 @@
-/** What comes from a peer that speaks no Kafka, or lost its frames on the way, costs the connection and no memory. */
+/** Bytes from a peer that doesn't speak Kafka, or whose frames were lost, end the connection and use no memory. */
 import { afterAll, describe, expect, test } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type Socket } from "node:net"
@@ -11,7 +11,7 @@ const server = createServer((socket) => {
 }).listen(0, "127.0.0.1")
 afterAll(() => server.close())
 
-/** A watched socket to a peer that says so much. */
+/** A watched socket to a peer that sends these bytes. */
 const watched = async (bytes: Buffer, listen: (socket: Socket) => void = () => {}): Promise<Socket> => {
   said = bytes
   if (!server.listening) await once(server, "listening")

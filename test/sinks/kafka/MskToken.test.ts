@@ -21,8 +21,8 @@ const timeOf = (url: URL): number =>
 const credentials = { accessKeyId: "AKIAIOSFODNN7EXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" }
 
 describe("a token for MSK", () => {
-  // Made by aws-msk-iam-sasl-signer-js 1.0.3. It isn't installed, because it needs other versions of what the AWS
-  // sinks use.
+  // Made by aws-msk-iam-sasl-signer-js 1.0.3. It isn't installed, because its dependencies conflict with the versions
+  // that the AWS sinks use.
   for (const { region, sessionToken, token } of tokens) {
     const name = sessionToken === undefined ? "an access key" : "a session"
     test(`is the token of AWS's own signer, with ${name} in ${region}`, () => {

@@ -1,4 +1,4 @@
-/** What the client of Kafka loads and the relay never uses stays away. */
+/** The relay doesn't load the parts of the Kafka client that it never uses. */
 import { expect, test } from "bun:test"
 
 const root = new URL("../../..", import.meta.url).pathname

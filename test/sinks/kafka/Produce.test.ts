@@ -1,6 +1,5 @@
 /**
- * What is sent again, and as what: against a broker that answers as it is told
- * to, and each version of the request against Apache Kafka.
+ * Resent batches and their sequences, against a scripted broker, and each version of the request against Apache Kafka.
  */
 import { describe, expect } from "bun:test"
 import { NetworkError, Producer, Reader, readRecordsBatch, type Writer } from "@platformatic/kafka"
@@ -29,7 +28,7 @@ const record = (partition: number, text: string): KafkaRecord => ({
   headers: [],
 })
 
-/** What a broker was sent for one partition. */
+/** A batch sent to a broker for one partition. */
 interface Sent {
   /** The broker. */
   readonly to: number
@@ -54,16 +53,19 @@ const read = (payload: Buffer, to: number): ReadonlyArray<Sent> => {
 }
 
 interface Cluster {
-  /** The broker that leads both partitions, for who asks anew; 1 unless told. */
+  /** The broker that leads both partitions, for a client that refreshes its metadata (default: 1). */
   readonly leader?: () => number
-  /** For how long it throttles, in milliseconds. */
+  /** Milliseconds of throttling. */
   readonly throttle?: number
 }
 
-/** The words of a broker beside an error code. */
+/** A broker's texts next to an error code. */
 const words = { errorMessage: "One record is refused", recordErrors: [{ batchIndexErrorMessage: "no\nkey" }] }
 
-/** A producer to brokers that answer each batch with what `answer` gives: an error code, or no answer at all. */
+/**
+ * A producer to brokers that answer each batch with the result of `answer`: an error code, or an error for a lost
+ * answer.
+ */
 const to = (answer: (sent: Sent) => number | Error, { leader = () => 1, throttle = 0 }: Cluster = {}) => {
   const sent: Array<Sent> = []
   const throttled: Array<number> = []
@@ -103,7 +105,7 @@ const tooLarge = 10
 const notEnoughReplicasAfterAppend = 20
 const outOfOrder = 45
 const duplicate = 46
-/** What a broker answers whose memory of a producer is another's, or gone. */
+/** Codes of a broker that has lost its state of a producer, or has another producer's. */
 const lost = { outOfOrder, invalidEpoch: 47, unknownMapping: 49, unknownProducer: 59, fenced: 90 }
 
 describe("producing", () => {

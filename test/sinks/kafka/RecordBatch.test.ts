@@ -11,7 +11,7 @@ const upTo = (most: number): number => Math.floor(random() * (most + 1))
 const letters = ["a", "Z", "9", "é", "€", "🙂", "\u0000"]
 const text = (most: number): string =>
   Array.from({ length: upTo(most) }, () => letters[random() < 0.8 ? upTo(2) : upTo(letters.length - 1)]).join("")
-/** Lengths around those where a varint becomes longer. */
+/** Lengths around the limits at which a varint grows by a byte. */
 const size = (): number => [0, 1, 40, 63, 64, 65, 8_000, 8_191, 8_192, 70_000][upTo(9)] ?? 0
 
 const records = (count: number): ReadonlyArray<KafkaRecord> =>
@@ -50,7 +50,7 @@ test("record batches have the bytes that the client library makes, however long 
   const written = new RecordBatches()
   for (let round = 0; round < tries(20); round++) {
     written.reset()
-    // Several stand beside each other until the next reset.
+    // Several batches share the buffer until the next reset.
     const both = [records(1 + upTo(40)), records(1 + upTo(200))].map((some) => ({
       some,
       batch: written.write(some, identity, round * 1_000, now),

@@ -1,4 +1,7 @@
-/** A lane to Kafka under load, and the accounts of what came: events that know their place among those of their key. */
+/**
+ * A lane to Kafka under load, and the losses, reorderings and duplicates in its topic. Events carry numbers that rise
+ * within a key.
+ */
 import { Clock, Duration, Effect, Layer } from "effect"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { RelayEvents } from "../../../src/delivery/RelayEvents.ts"
@@ -62,7 +65,10 @@ export const settled = Effect.gen(function* () {
 
 export const numberOf = (value: Buffer): number => JSON.parse(value.toString()).data.object.n
 
-/** What a topic has of the events from 0 to `sent`: how many are missing, came before an earlier one of their key, came again. */
+/**
+ * Compares a topic with the events from 0 to `sent`. Counts lost events, those that arrived after a later event of
+ * their key, and duplicates.
+ */
 export const accounts = Effect.fnUntraced(function* (broker: string, topic: string, sent: number) {
   const received = yield* follow(broker, [topic])
   const all = yield* Effect.promise(async () => received(await sizeOf(broker, topic)))

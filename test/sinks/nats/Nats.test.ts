@@ -16,7 +16,7 @@ import { openNats, reasons, streamOn, withNats } from "./natsSink.ts"
 
 const ids = (all: ReadonlyArray<Stored>) => all.map(({ headers }) => headers["x-relay-event-id"])
 
-/** An event with a body of about so many bytes. */
+/** An event with a body of about `size` bytes. */
 const large = (sequence: number, size: number) =>
   entry(sequence, { body: bytes(JSON.stringify(envelope(sequence, { text: "x".repeat(size) }))) })
 

@@ -1,4 +1,4 @@
-/** Peers that never end their first line, or a message: what they say is neither collected nor printed. */
+/** Peers that never end their first line or a message. The relay neither buffers nor prints their bytes. */
 import { afterEach, expect, spyOn } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, createServer, type Socket } from "node:net"
@@ -8,7 +8,7 @@ import { reasonOf } from "../samples.ts"
 import { openNats } from "./natsSink.ts"
 
 const chunk = Buffer.alloc(64 * 1_024, "A")
-/** The limits, and what the system holds on both sides. */
+/** An upper bound for the relay's limits plus the system's socket buffers on both sides. */
 const most = 16 * 1024 * 1024
 
 const printed = spyOn(console, "log")
@@ -16,7 +16,7 @@ afterEach(() => {
   expect(printed).not.toHaveBeenCalled()
 })
 
-/** Writes for as long as anybody reads. */
+/** Writes until the peer stops reading. */
 const endlessly = (socket: Socket): void => {
   const write = (): void => {
     while (socket.write(chunk));
@@ -25,7 +25,7 @@ const endlessly = (socket: Socket): void => {
   write()
 }
 
-/** A peer that speaks like this, and the bytes that it has written once its first connection is over. */
+/** A peer that behaves like this, and the number of bytes it has written when its first connection closes. */
 const startPeer = Effect.fnUntraced(function* (speak: (socket: Socket) => void) {
   const said = Promise.withResolvers<number>()
   const server = createServer((socket) => {
@@ -44,7 +44,7 @@ const sinkTo = Effect.fnUntraced(function* (speak: (socket: Socket) => void, mor
   return { sink: yield* openNats(() => ({ servers: [address], subject: "s", ...more })), said }
 })
 
-/** Lets the relay in, and then says this. */
+/** Completes the login, then calls `then`. */
 const afterLogin = (then: (socket: Socket) => void) => (socket: Socket) => {
   socket.write('INFO {"server_id":"x","version":"2.10.0","proto":1,"max_payload":1048576,"headers":true}\r\n')
   socket.once("data", () => {
@@ -92,7 +92,7 @@ const greeting = (more: object = {}) => `INFO ${JSON.stringify({ server_id: "x",
 const inTls = greeting({ tls_required: true })
 const own = "maximum connections exceeded"
 
-/** Says the rest 50 ms after the greeting. */
+/** Calls `rest` 50 ms after the greeting. */
 const later = (first: string, rest: (socket: Socket) => void) => (socket: Socket) => {
   socket.write(first)
   setTimeout(() => rest(socket), 50)

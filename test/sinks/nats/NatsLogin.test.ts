@@ -1,4 +1,4 @@
-/** Who logs in to a NATS server, what they may do, and the certificates of both. */
+/** Logins to a NATS server, permissions, and the certificates of both sides. */
 import { afterAll, beforeAll, describe, expect } from "bun:test"
 import { connect, credsAuthenticator, nkeys } from "@nats-io/transport-node"
 import { Effect } from "effect"
@@ -58,7 +58,7 @@ withNats("the NATS sink's logins and certificates", () => {
       )()
       const by = (credentials: string) =>
         openNats(() => ({ servers: [own.server], subject: `${name}.events`, auth: { credentials } }))
-      // As `file:PATH` reads it: without its last line break.
+      // `file:PATH` also drops the last line break.
       const sink = yield* by(operator.credentials().trimEnd())
       yield* sink.check
       yield* sink.send([entry(1)])
@@ -103,7 +103,7 @@ withNats("the NATS sink's logins and certificates", () => {
       expect(yield* sink.advise?.({ maxBody: 10_000 }) ?? Effect.succeed(["none"])).toEqual([])
       expect((yield* sink.send([entry(1)])).size).toBe(0)
       expect(yield* Effect.promise(() => received(1))).toHaveLength(1)
-      // A stream that is looked for and missing is only told to a user who may look.
+      // Only a user who may query streams learns that a stream is missing.
       expect((yield* reasonOf((yield* opened("others.created")).check))?._tag).toBe("SinkMisconfigured")
     })
 
@@ -120,7 +120,7 @@ withNats("the NATS sink's logins and certificates", () => {
       expect(yield* Effect.promise(() => open.received(1))).toHaveLength(1)
       expect(yield* Effect.promise(() => closed.received(0))).toHaveLength(0)
       if (!isModern()) {
-        // What a server of 2.10 says of the user by itself.
+        // A server of 2.10 or later answers this request for the user's permissions itself.
         const service = yield* Effect.acquireRelease(
           Effect.promise(() => connect({ servers: server.server, ...admin() })),
           (service) => Effect.promise(() => service.close()),

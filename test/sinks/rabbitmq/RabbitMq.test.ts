@@ -144,7 +144,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       entry(1, { type: "appointment.created" }),
       entry(2, { type: "client.created" }),
       entry(3, { type: "appointment.created" }),
-      // The same id of another webhook.
+      // Another webhook's event with the same id.
       entry(3, { type: "client.created", webhook: "other" }),
     ])
     expect(reasons(failures)).toEqual([
@@ -172,7 +172,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     expect(failures.get(2)?.message).toMatch(
       `of ${largest + 1} bytes is larger than the ${largest} that the broker takes`,
     )
-    // What was published before it may come again.
+    // Messages published before it may arrive again.
     let all: ReadonlyArray<string> = []
     for (let count = 4; new Set(all).size < 4; count++) all = idsOf(yield* received(count))
     expect([...new Set(all)]).toEqual(["evt_1", "evt_2", "evt_4", "evt_5"])
@@ -228,7 +228,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     expect(yield* failing({ url: rabbit().url(users.relay, "nowhere") })).toMatch(/virtual host nowhere/)
     const { check } = yield* openRabbitMq(() => ({ ...limited, routingKey: "appointment.x" }))
     yield* check
-    // Of a template nobody knows the key.
+    // The routing key of a template is not known in advance.
     const { check: other } = yield* openRabbitMq(() => limited)
     yield* other
     const direct = yield* openRabbitMq(() => ({ url: url(), routingKey: "no-queue" }))
@@ -249,7 +249,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     )
     const told = yield* Effect.flip(sink.check)
     expect(told.reason._tag).toBe("SinkThrottled")
-    // What it read before it stopped reading is confirmed; then nothing is published.
+    // Messages that the broker read before the alarm are confirmed. After that, the sink publishes nothing.
     let failures = yield* sink.send([entry(1), entry(2)])
     if (failures.size === 0) failures = yield* sink.send([entry(3), entry(4)])
     expect(reasons(failures)[0]).toEqual([expect.any(Number), "SinkThrottled"])

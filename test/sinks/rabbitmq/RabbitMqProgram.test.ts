@@ -20,7 +20,7 @@ suiteUnless(reasonToSkip(), "relay run with RabbitMQ sinks", () => {
   const onChannel = <A>(use: (channel: Channel) => Promise<A>): Promise<A> =>
     Effect.runPromise(Effect.scoped(Effect.flatMap(channelTo(rabbit.url()), (it) => Effect.promise(() => use(it)))))
 
-  /** Reads until all of these are there; what it read. */
+  /** Reads until all of these have arrived. Returns all bodies read. */
   const readAll = (queue: string, sent: ReadonlyArray<string>): Promise<ReadonlyArray<string>> =>
     Effect.runPromise(
       Effect.scoped(

@@ -8,7 +8,7 @@ import { type Moto, makeMoto, reasonToSkip } from "../../parts/Moto.ts"
 import { entries, reasonOf } from "../samples.ts"
 import { openS3 } from "./s3Sink.ts"
 
-/** moto looks at the scope only, until it is told to verify. */
+/** moto checks only the scope until verification is turned on. */
 const authorization = `AWS4-HMAC-SHA256 Credential=test/20261121/${region}/iam/aws4_request, SignedHeaders=host, Signature=0`
 
 const iam = async (url: string, parameters: Readonly<Record<string, string>>): Promise<string> => {

@@ -4,7 +4,7 @@ import { Effect, type Scope } from "effect"
 import type { Stored } from "../../parts/Buckets.ts"
 import { serve } from "../receiver.ts"
 
-/** What becomes of a request: an answer, or none. */
+/** The fate of a request: an answer, or none. */
 export type Fate =
   | { readonly status: number; readonly body?: string; readonly headers?: Readonly<Record<string, string>> }
   | "reset"
@@ -12,12 +12,12 @@ export type Fate =
 
 export interface Asked {
   readonly method: string
-  /** The host name that was asked. */
+  /** The host name of the request. */
   readonly host: string
   /** The path, and the query. */
   readonly path: string
   readonly headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
-  /** The time that it was signed for, in epoch milliseconds. */
+  /** The time in the signature, in epoch milliseconds. */
   readonly signedAt: number
 }
 

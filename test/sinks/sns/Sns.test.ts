@@ -22,7 +22,7 @@ import { credentials, openSns, topicArn, withMoto } from "./snsSink.ts"
 const idOf = ({ attributes }: { readonly attributes: Readonly<Record<string, string>> }) => attributes.event_id ?? ""
 const ids = (all: ReadonlyArray<{ readonly attributes: Readonly<Record<string, string>> }>) => all.map(idOf)
 
-/** An event with a body of so many bytes. */
+/** An event with a body of `size` bytes. */
 const sized = (sequence: number, size: number): Entry =>
   entry(sequence, { body: bytes("x".repeat(size)), type: "", signature: "" })
 

@@ -164,7 +164,7 @@ withMoto("the whole program with SNS sinks", (shared) => {
         own: /^test$/,
         profile: /^OFTHEPROFILE$/,
         environment: /^OFTHEENVIRONMENT$/,
-        // What STS gives begins so.
+        // Access keys from STS have this prefix.
         role: /^ASIA/,
       }
       const env = {

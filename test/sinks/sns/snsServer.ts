@@ -23,16 +23,16 @@ export interface Behaviour {
 
 export interface SnsServer {
   readonly url: string
-  /** Requests that were asked of it, and what was in them. */
+  /** All requests, each as its list of messages. */
   readonly requests: ReadonlyArray<ReadonlyArray<Published>>
-  /** What has passed, in order. */
+  /** Accepted messages, in order. */
   readonly passed: () => ReadonlyArray<Published>
   /** The access key of each request. */
   readonly keys: ReadonlyArray<string>
   readonly sockets: ReadonlySet<unknown>
   /** Connections since the start. */
   readonly connections: () => number
-  /** Resolves when there were so many requests. */
+  /** Resolves after `count` requests. */
   readonly asked: (count: number) => Effect.Effect<void>
 }
 
@@ -69,7 +69,7 @@ const published = (form: URLSearchParams): ReadonlyArray<Published> => {
   })
 }
 
-/** What AWS refuses of any request, by its own words. */
+/** AWS's error for an invalid request, in its own words. */
 const unlawful = (request: ReadonlyArray<Published>): string | undefined => {
   if (request.length > 10) return "TooManyEntriesInBatchRequest"
   if (request.reduce((sum, { size }) => sum + size, 0) > 262_144) return "BatchRequestTooLong"

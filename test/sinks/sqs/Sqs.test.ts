@@ -22,7 +22,7 @@ const idOf = ({ MessageAttributes }: Sent): string =>
   (MessageAttributes as Record<string, { StringValue: string }>).event_id?.StringValue ?? ""
 const ids = (all: ReadonlyArray<Sent>) => all.map(idOf)
 
-/** An event with a body of so many bytes. */
+/** An event with a body of `size` bytes. */
 const sized = (sequence: number, size: number): Entry =>
   entry(sequence, { body: bytes("x".repeat(size)), type: "", signature: "" })
 
