@@ -1,4 +1,4 @@
-/** What `.ci/run` reads in an output that bun 1.4.5 wrote. */
+/** Tests how `.ci/run` reads the output of bun 1.4.5. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"

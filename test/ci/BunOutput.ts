@@ -1,7 +1,7 @@
 /** Reads the output of `bun test` line by line, while it runs. */
 
 export interface Failure {
-  /** As the runner prints it; absent if the runner failed outside of a file. */
+  /** The path as the runner prints it. Absent if the runner failed outside of a file. */
   readonly file?: string
   /** The test's full name. A failure without one is the whole file's: a hook, or an error between tests. */
   readonly test?: string
@@ -80,8 +80,8 @@ export class BunOutput {
   }
 
   /**
-   * What failed, in the order of the run. If a hook failed, or the runner killed
-   * processes that a file's tests share, the failures of that file are one.
+   * The failures in the order of the run. A file's failures are one if a hook failed, or if the runner killed processes
+   * that the file's tests share.
    */
   get failures(): ReadonlyArray<Failure> {
     const files = Map.groupBy(this.#found, ({ file }) => file)
@@ -94,9 +94,9 @@ export class BunOutput {
   }
 }
 
-/** The arguments with which `bun test` runs a failure's test, or its file, alone. */
+/** Returns the arguments that make `bun test` run only a failure's test, or only its file. */
 export const alone = ({ file = "", test }: Failure): ReadonlyArray<string> => {
-  // The runner joins names of suites by " > " where it prints them, and by " " where it compares them.
+  // The runner prints the names of suites joined by " > ", and compares them joined by " ".
   const pattern = test
     ?.split(" > ")
     .map((name) => name.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&"))

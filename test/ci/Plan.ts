@@ -28,7 +28,7 @@ const defects = (name: string, ...words: ReadonlyArray<string>): Step => ({
   kind: "defects",
 })
 
-/** `bun test` in parts of about the same length. What no other part names is in the last. */
+/** `bun test` in parts of about the same length. The last part has the tests that no other part names. */
 const folders = ["test/e2e", "test/journal", "test/sinks", "test/page"]
 const all: ReadonlyArray<Step> = [
   ...folders.map((folder) => tests(`bun test ${folder}`, [`${folder}/`], parts)),
@@ -57,8 +57,8 @@ const seed = (): string => {
 }
 
 /**
- * None of these measures a time: the simulation has a clock of its own. The simulations of fleets aren't here, because
- * their database answers in real time, and late on a busy machine.
+ * Runs that measure no time: the simulation has its own clock. The simulations of fleets aren't here, because their
+ * database answers in real time, and late on a busy machine.
  */
 const timeless = ["simulation", "fuzz", "damaged-journal"]
 

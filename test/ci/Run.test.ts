@@ -1,4 +1,4 @@
-/** What a run decides, with small suites of its own. */
+/** Tests the verdicts of a run, with small suites of its own. */
 import { describe, expect, test } from "bun:test"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"

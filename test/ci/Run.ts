@@ -33,7 +33,7 @@ export interface Plan {
 
 export interface Options {
   readonly root: string
-  /** What runs tests: `bun test`, with its limit. */
+  /** The command that runs tests: `bun test` with its time limit. */
   readonly runner: ReadonlyArray<string>
   /** Milliseconds after which the run ends and has failed. */
   readonly limit: number
@@ -62,7 +62,7 @@ export interface Result {
 
 export const mostUnstable = 2
 
-/** Milliseconds for what a step has started to stop, and to remove its files. */
+/** Milliseconds that the processes of a step have to stop and to remove their files. */
 const grace = 3_000
 
 const workers = 2
@@ -185,7 +185,7 @@ export class Run {
         onLine(line)
     })()
     const code = await exited
-    // What the program started may keep its output open.
+    // Processes that the program started may keep its output open.
     await Promise.race([printed, sleep(grace)])
     if (this.#stopped !== undefined) {
       await sleep(grace)
@@ -200,7 +200,7 @@ const killGroup = (pid: number | undefined): void => {
   try {
     if (pid !== undefined) process.kill(-pid, "SIGKILL")
   } catch {
-    // Nothing of it is left.
+    // The whole group has ended.
   }
 }
 

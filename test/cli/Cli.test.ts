@@ -1,4 +1,4 @@
-/** What all commands have in common: help, flags, exit codes. */
+/** Help, flags and exit codes, which all commands share. */
 import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"

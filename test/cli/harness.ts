@@ -25,7 +25,7 @@ export interface Finished {
 
 export interface Surroundings {
   readonly env?: Readonly<Record<string, string>>
-  /** Of the terminal; without them there is none. */
+  /** The width of the terminal (default: not a terminal). */
   readonly columns?: number
 }
 

@@ -1,4 +1,4 @@
-/** Expressions in a config: what is checked when it loads, and what becomes of events for which one fails. */
+/** Expressions in a config: their checks when it loads, and events whose expression fails. */
 import { describe, expect, test } from "bun:test"
 import { Effect, Result } from "effect"
 import { load } from "../../src/config/load/Load.ts"

@@ -83,7 +83,7 @@ describe("a secret", () => {
           canary,
         )
       } else {
-        // A URL and the like may be plain in the type's own config: the type decides what is `Redacted` there.
+        // A URL may be plain in the type's own config, because the type decides which keys are `Redacted`.
         expect(printed(result.success)).not.toContain(canary)
       }
     })

@@ -1,6 +1,6 @@
 /**
- * A table of sink types that stands for the real one, and a file system of
- * texts: a config's loading is pure but for what it reads.
+ * A table of sink types that replaces the real one, and a file system in memory. Loading a config is pure except for
+ * the files that it reads.
  */
 import { Effect, PlatformError, Predicate, Schema } from "effect"
 import type { ConfigError } from "../../src/config/diagnostics/Diagnostic.ts"

@@ -1,6 +1,6 @@
 /**
- * A validator for as much of JSON Schema as `relay.schema.json` uses. It
- * refuses a keyword that it doesn't know, so it can't pass what it skips.
+ * A validator for the subset of JSON Schema that `relay.schema.json` uses. It refuses a keyword that it doesn't know,
+ * so it can't pass a value that it hasn't checked.
  */
 type Json = Readonly<Record<string, unknown>>
 
@@ -18,7 +18,7 @@ const isType = (value: unknown, type: unknown): boolean => {
   return typeof value === type
 }
 
-/** What is wrong with `value`, as `path: keyword`; nothing when it is valid. */
+/** Returns the faults of `value`, each as `path: keyword`. */
 export const validate = (root: object, value: unknown): ReadonlyArray<string> => {
   const resolve = (ref: string): unknown =>
     ref

@@ -1,4 +1,4 @@
-/** What every journal must say of the events it keeps; `create` makes a new, empty journal. */
+/** The contract of the events that a journal keeps. `create` makes a new, empty journal. */
 import { describe, expect } from "bun:test"
 import { Effect, Layer } from "effect"
 import { NewerEvents } from "../../src/admin/replay/NewerEvents.ts"
@@ -13,7 +13,7 @@ import { attempts, letter, event as old, retrying, settlement } from "../journal
 import { bytes, envelope } from "../sinks/samples.ts"
 import { type Create, testWith } from "./journal/sessions.ts"
 
-/** Received a moment ago: what is old and passed by every lane may be pruned. */
+/** Events are received now, because old events that every lane has passed may be pruned. */
 const now = Date.now()
 const event = (id: string, more: Partial<Event> = {}): Event => old(id, { receivedAt: now, ...more })
 
@@ -35,7 +35,9 @@ export const eventsContract = (name: string, create: Create): void => {
   const sequences = (journal: WholeJournal, query: Partial<EventQuery>) =>
     Effect.map(look(journal, query), ({ events }) => events.map(({ sequence }) => sequence))
 
-  /** One event of each state in the lane `lake`, by sequence: delivered, retrying, dead, pending; and one that went nowhere. */
+  /**
+   * Appends an event in each state of the lane `lake`: delivered, retrying, dead, pending. The fifth event has no sink.
+   */
   const eachState = Effect.fnUntraced(function* (journal: WholeJournal) {
     yield* journal.openLane("lake")
     for (const id of ["a", "b", "c", "d"]) yield* journal.append(event(id), ["lake"])
@@ -107,7 +109,7 @@ export const eventsContract = (name: string, create: Create): void => {
       yield* journal.append(event("c", { webhook: "platform", accountId: "acct_2", receivedAt: now + 30 }), ["lake"])
       yield* journal.append(event("d", { type: "relay.dead_letter", webhook: "relay", receivedAt: now + 40 }), ["lake"])
       expect(yield* sequences(journal, { types: ["client.*", "block.*"] })).toEqual([2])
-      // As in a route: the relay's own are not the sender's.
+      // As in a route, `**` doesn't match the relay's own events.
       expect(yield* sequences(journal, { types: ["**"] })).toEqual([3, 2, 1])
       expect(yield* sequences(journal, { account: "acct_2" })).toEqual([3, 2])
       expect(yield* sequences(journal, { account: "acct_2", webhook: "scheduling" })).toEqual([2])

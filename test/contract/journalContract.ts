@@ -1,6 +1,6 @@
 /**
- * What every journal must do. `create` makes a new, empty journal; each layer
- * that it gives opens the same journal again.
+ * The contract of a journal. `create` makes a new, empty journal. Each layer that the result returns opens the same
+ * journal again.
  *
  * Tests use only the contract, so they hold for every engine.
  */

@@ -1,9 +1,8 @@
 /**
- * What every sink must hold to. `make` gives a receiver of its own, empty, and
- * a way to open sinks to it.
+ * The contract of a sink. `make` makes a new, empty receiver with a way to open sinks to it.
  *
- * Tests use only the contract, so they say nothing about how it is done. They
- * run against the real thing: a file, a local server, a broker.
+ * Tests use only the contract, so they don't depend on the implementation. They run against the real thing: a file, a
+ * local server, a broker.
  */
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, Scope } from "effect"
@@ -19,19 +18,17 @@ export interface Receiver {
   /** Opens a sink to the receiver; as often as a test wants. */
   readonly open: Effect.Effect<Sink, SinkError, Scope.Scope>
   /**
-   * What has arrived since the receiver was made, in its order, as the bytes
-   * that were signed (a mark such as base64 undone). Waits until there are at
-   * least `count`; what can be read at once need not wait.
+   * Returns all received events in order, as the bytes that were signed (a mark such as base64 is undone). Waits until
+   * there are at least `count`. A receiver that can read its events immediately doesn't need to wait.
    */
   received(count: number): Effect.Effect<ReadonlyArray<Uint8Array>>
-  /** What open sinks hold that must be given back: file descriptors, connections. */
+  /** The number of resources that open sinks hold and must release: file descriptors, connections. */
   readonly held?: Effect.Effect<number>
 }
 
 /**
- * A set-up that can't work, and what a person must be told about it. It is
- * opened, sent to and checked, and its first failure must have the reason. The
- * message must name the thing and what to do.
+ * A set-up that can't work, with its expected error. The sink is opened, sent to and checked, and its first failure
+ * must have the reason. The message must name the faulty part and the remedy.
  */
 export type Wrong = readonly [
   open: Effect.Effect<Sink, SinkError, Scope.Scope>,
@@ -39,22 +36,22 @@ export type Wrong = readonly [
   says: ReadonlyArray<string | RegExp>,
 ]
 
-/** What the contract needs to know of a sink; what is left out holds for most. */
+/** The properties of a sink. The defaults hold for most sinks. */
 export interface SinkContract {
-  /** What its type must hold to besides; one of a type's contracts has it. */
+  /** The contract of the sink's type. Only one of the type's contracts needs it. */
   readonly ofType?: SinkTypeContract
   readonly make: Effect.Effect<Receiver, never, Scope.Scope>
   /** The keys go on after "says what to do about". */
   readonly wrong?: Readonly<Record<string, Wrong>>
-  /** The largest body it carries; a larger one must be rejected. None: it carries 1 MiB. */
+  /** The largest body that the sink carries. It must reject a larger one. If absent, it must carry 1 MiB. */
   readonly maxBody?: number
-  /** False where the receiver's own service promises no order. */
+  /** False if the receiver's own service promises no order. */
   readonly ordered?: boolean
-  /** Whether the receiver's own service drops what has the idempotency key of what it has. */
+  /** Whether the receiver's own service drops an event if it already has one with the same idempotency key. */
   readonly dropsRepeats?: boolean
-  /** Whether a batch that is sent again takes the place of what it was. */
+  /** Whether a batch that is sent again replaces the earlier one. */
   readonly overwritesRepeats?: boolean
-  /** What is to arrive of an event, where it is not the bytes that were signed. */
+  /** Returns the bytes that must arrive for an event, if they aren't the signed bytes. */
   readonly bytesOf?: (entry: Entry) => Uint8Array
 }
 
@@ -63,7 +60,9 @@ const utf8 = new TextEncoder()
 const entries = (count: number, from = 1): ReadonlyArray<Entry> =>
   Array.from({ length: count }, (_, index) => entry(from + index))
 
-/** Bodies that a text, a line or a header spoils. Those with an empty type were signed and are no envelope. */
+/**
+ * Bodies that don't survive as a text, a line or a header. Bodies with an empty type were signed but aren't envelopes.
+ */
 export const awkward: Readonly<Record<string, Partial<Event>>> = {
   "a byte order mark": { type: "", id: "", body: utf8.encode('\ufeff{"id":"evt_bom"}') },
   "invalid UTF-8": { type: "", id: "", body: Uint8Array.of(0x7b, 0xff, 0xfe, 0xc3, 0x28, 0x7d) },
@@ -104,7 +103,10 @@ const sendAll = Effect.fnUntraced(function* (
   return failed
 })
 
-/** What is held once it is `before` again, or after five seconds: a connection ends a moment after its program has closed it. */
+/**
+ * Waits until `held` is `before` again, for five seconds at most, and returns it. A connection ends a moment after its
+ * program has closed it.
+ */
 const settled = Effect.fnUntraced(function* (held: Effect.Effect<number>, before: number) {
   for (let turn = 0; turn < 50 && (yield* held) !== before; turn++) yield* Effect.sleep("100 millis")
   return yield* held

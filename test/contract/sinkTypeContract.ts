@@ -1,7 +1,4 @@
-/**
- * What every type of sink must hold to, whatever it sends to: its config, its
- * preview, and that nothing shows a secret.
- */
+/** The contract of every type of sink, whatever it sends to: its config, its preview, and that it shows no secret. */
 import { describe, expect } from "bun:test"
 import { Effect, Result, Schema, type SchemaAST } from "effect"
 import { load as loadConfig } from "../../src/config/load/Load.ts"
@@ -19,7 +16,7 @@ import { canary, entry } from "./sinkEntries.ts"
 export interface SinkTypeContract {
   /** The type's name in `Sinks.ts`. */
   readonly type: string
-  /** A config as it stands in a file, with all that is secret; each secret holds the canary. */
+  /** A config as in a file, with all its secrets. Each secret contains the canary. */
   readonly config: Readonly<Record<string, unknown>>
   /** Whether the trace of an event goes along. */
   readonly carriesTrace?: boolean

@@ -203,7 +203,7 @@ const history = (seed: number) =>
   Effect.gen(function* () {
     const random = seeded(seed)
     const chance = (share: number) => random() < share
-    // Of their own, so that the number of attempts changes nothing else.
+    // A separate generator, so that the number of attempts changes nothing else.
     const errors = seeded(seed + 1_000_000)
     const state = { isDown: false, isKilled: false, isFull: false }
     const policy = { wanted: policies[0] as Policy, inForce: policies[0] as Policy }
@@ -279,7 +279,7 @@ const history = (seed: number) =>
           )
         if (chance(0.1)) state.isDown = !state.isDown
         if (chance(0.1)) state.isFull = !state.isFull
-        // It sends what waits for the end of quiet hours.
+        // This sends the messages that wait for the end of quiet hours.
         if (chance(0.1)) yield* relay.lanes.resume("chat")
         if (chance(0.2)) {
           // A relay trusts a clock that was set by less than a minute.

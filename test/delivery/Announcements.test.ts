@@ -10,7 +10,7 @@ import { pass } from "./fixture.ts"
 
 const progress = { settle: () => {}, active: () => {} }
 
-/** What lanes announce, into a list: the facts, and when. */
+/** Collects the announcements of lanes, with their facts and times. */
 const announcing = Effect.gen(function* () {
   const announced: Array<{ readonly facts: Facts; readonly at: number }> = []
   const own = Layer.succeed(

@@ -1,4 +1,4 @@
-/** A backlog that is over its limit: what is given up was not delivered. */
+/** A backlog over its limit: the events that it abandons were not delivered. */
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Layer, Random } from "effect"
 import { unavailable } from "../../src/journal/Journal.ts"
@@ -33,7 +33,7 @@ describe("a backlog that is full", () => {
       yield* pass("10 seconds")
       expect(yield* letters("sink")).toEqual([])
       expect(yield* statusOf("sink")).toMatchObject({ backlog: 30 - sink.delivered.length })
-      // What is over the limit indeed goes, the oldest first.
+      // Events over the limit do become dead letters, the oldest first.
       yield* append(5, ["sink"])
       yield* pass("10 seconds")
       const dead = (yield* letters("sink")).map(({ sequence }) => sequence)
@@ -56,7 +56,7 @@ describe("a backlog that is full", () => {
       yield* pass("20 seconds")
       expect((yield* letters("sink")).map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1])
       expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 25 }, (_, index) => index + 6))
-      // A seed by which the event is not in flight again just when the backlog is counted.
+      // With this seed, the event is not in flight again at the moment the backlog is counted.
     }).pipe(Effect.provide(relay([spec("sink", sink.sink, overrides)])), Random.withSeed("waits"))
   })
 

@@ -89,7 +89,7 @@ describe("an event whose key can't be made", () => {
   }
 })
 
-/** A sink that dies of a batch with one of these in it. */
+/** A sink that throws an error if a batch contains one of these events. */
 const dying = (
   poisoned: ReadonlyArray<number>,
   maxEvents: number,
@@ -154,7 +154,7 @@ describe("a batch that dies of a bug", () => {
   })
 })
 
-/** A journal of which one call dies of a bug, as often as `times` says. */
+/** A journal in which one call dies of a bug, the first `times` times. */
 const buggy = (times: number, call: "read" | "readRetries" | "settle" | "awaitBeyond") => {
   let left = times
   const bug = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -163,7 +163,7 @@ const buggy = (times: number, call: "read" | "readRetries" | "settle" | "awaitBe
     ...(call === "read" && { read: (after, limit) => bug(journal.read(after, limit)) }),
     ...(call === "readRetries" && { readRetries: (lane, some) => bug(journal.readRetries(lane, some)) }),
     ...(call === "awaitBeyond" && {
-      // Of the lanes: tests wait for less.
+      // Only calls of the lanes fail: the tests wait for lower sequences.
       awaitBeyond: (after) => (after < 30 ? journal.awaitBeyond(after) : bug(journal.awaitBeyond(after))),
     }),
     ...(call === "settle" && { settle: (some) => bug(journal.settle(some)) }),
@@ -230,7 +230,7 @@ describe("a lane that a bug ends", () => {
     const other = scripted(() => "pass")
     const log = logging()
     const config = spec("sink", sink.sink).config
-    // What the pump asks for at each turn.
+    // The pump reads this key at each turn.
     const poisoned: LaneConfig = {
       ...config,
       delivery: {

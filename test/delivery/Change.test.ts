@@ -59,7 +59,9 @@ const lanes = (specs: ReadonlyArray<LaneSpec>) =>
   )
 const running = (specs: ReadonlyArray<LaneSpec>) => Layer.provideMerge(lanes(specs), MemoryJournal.layer)
 
-/** A journal that makes no rename while it is told to refuse them; how often it was asked for one. */
+/**
+ * A journal that refuses renames while `refuse` has given it an error. `asked` returns the number of requested renames.
+ */
 const renames = () => {
   let failure: JournalError | undefined
   let asked = 0

@@ -1,4 +1,4 @@
-/** A bug of a client library closes its sink: what was in flight waits, and the sink is opened anew. */
+/** A bug of a client library closes its sink. The events in flight wait, and the sink is opened again. */
 import { describe, expect } from "bun:test"
 import { AsyncLocalStorage } from "node:async_hooks"
 import { Effect, Logger, type Scope } from "effect"

@@ -11,7 +11,10 @@ import { seeded } from "../lib/seeded.ts"
 import { tries } from "../lib/tries.ts"
 import { append, away, failed, lanesOf, letters, pass, rejected, relay, spec, statusOf } from "./fixture.ts"
 
-/** A sink that takes a batch as one message, and what it was sent. */
+/**
+ * A sink that sends a batch as one message. `sent` has the batches sent to it, and `passed` the batches that it
+ * accepted.
+ */
 const messages = (script: (message: number) => Reason | "pass" = () => "pass") => {
   const sent: Array<ReadonlyArray<number>> = []
   const passed: Array<ReadonlyArray<number>> = []
@@ -82,7 +85,7 @@ describe("a digest", () => {
     }).pipe(Effect.provide(relay([digests(chat.sink, { maxEvents: 3 })])))
   })
 
-  // Or a crash in between would send as two what had gone as one. Found by the simulation.
+  // Otherwise a crash in between would send the events of one message again as two messages. Found by the simulation.
   it.effect("goes when all of it is on disk, and the one before it is stored as sent", () => {
     const chat = messages()
     const disk = Latch.makeUnsafe(true)

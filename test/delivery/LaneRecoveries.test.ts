@@ -1,4 +1,4 @@
-/** A paused lane's own event, and the one that says that it is over. */
+/** The own event of a paused lane, and the own event of its recovery. */
 import { describe, expect } from "bun:test"
 import { Context, Duration, Effect, Exit, Layer, Scope } from "effect"
 import type { LaneSpec } from "../../src/delivery/LaneSpec.ts"

@@ -27,7 +27,7 @@ import {
   tooLarge,
 } from "./fixture.ts"
 
-/** The journal's own, and how often it was asked. */
+/** The journal's `awaitBeyond`, which counts its calls in `asked`. */
 const counted =
   ({ awaitBeyond }: Log, asked: { times: number }): Log["awaitBeyond"] =>
   (after) =>
@@ -57,7 +57,7 @@ describe("a lane", () => {
       const latencies = (yield* statusOf("slow"))?.latencies
       const [atOnce = 0, ...later] = latencies?.counts ?? []
       expect(atOnce).toBe(2)
-      // The one that failed was tried again after a second, with jitter.
+      // The event that failed was tried again after a second, with jitter.
       expect(later.slice(0, 3).reduce((sum, count) => sum + count, 0)).toBe(1)
       expect(latencies?.sum).toBeGreaterThan(0.1)
     }).pipe(Effect.provide(relay([spec("slow", sink.sink)])))
@@ -573,7 +573,7 @@ describe("a lane", () => {
     }).pipe(Effect.scoped, Effect.provide(slow))
   })
 
-  // Found by the simulation: the target held an event twice, and one of the two blocked its key for ever.
+  // Found by the simulation: the target held an event twice, and one copy blocked the event's key forever.
   for (const when of ["already read", "not yet read"]) {
     it.effect(`an event that was routed to both lanes reaches the target once, ${when} when it is moved`, () => {
       const left = scripted(() => failed)
@@ -592,7 +592,7 @@ describe("a lane", () => {
           if (when === "already read") yield* lanes.move("left", "target")
           yield* lanes.resume("target")
           yield* pass("30 seconds")
-          // What did not wait for a retry is appended again, under another sequence.
+          // Events that weren't waiting for a retry are appended again with other sequences.
           expect(target.delivered.filter((sequence) => sequence <= 4).toSorted()).toEqual([1, 2, 3, 4])
           expect(yield* statusOf("target")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
         }).pipe(Effect.provide(lanesOf([spec("target", target.sink, { order: "key" })])))
@@ -869,7 +869,8 @@ describe("a lane", () => {
     const sink = scripted((entry) => (entry.sequence === 1 ? rejected : away))
     const route: Router.Route = { name: "ours", match: ["relay.*"], except: [], where: {}, to: ["chat", "sink"] }
     return Effect.gen(function* () {
-      // One after the other: whether a pause comes within the second that dead letters are collected for is chance.
+      // One after the other. Otherwise it would be chance whether the pause comes within the second in which dead
+      // letters are collected.
       yield* append(1, ["sink"])
       yield* pass("2 seconds")
       yield* append(5, ["sink"])

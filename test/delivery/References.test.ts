@@ -16,7 +16,9 @@ const recovers = append(1, ["chat"], undefined, () => "connected_account.reconne
 
 type Outcome = Reason | "pass" | { readonly partly: Reason }
 
-/** A service that names its messages `m1`, `m2`, …. Keeps what it gets, as `1: trigger`, and `2: resolve of m1`. */
+/**
+ * A service that names its messages `m1`, `m2`, … and keeps its requests, such as `1: trigger` and `2: resolve of m1`.
+ */
 const naming = (script: (attempt: number) => Outcome = () => "pass") => {
   const got: Array<string> = []
   let [attempts, named] = [0, 0]

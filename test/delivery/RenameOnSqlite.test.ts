@@ -43,7 +43,7 @@ describe("a rename on SQLite to the name of another lane", () => {
         yield* until(Effect.map(statusOf("after"), (lane) => lane?.condition === "paused"))
         yield* resume("after")
         yield* until(Effect.map(statusOf("after"), (lane) => lane?.backlog === 0))
-        // Events that wait are appended again; one that is retrying keeps its place.
+        // Pending events are appended again. An event that is retrying keeps its place.
         expect(after.delivered.toSorted((a, b) => a - b)).toEqual([2, 5, 6, 7, 8])
         expect((yield* journal.lanes).map(({ name }) => name)).toEqual(["_quarantine", "after"])
       }).pipe(

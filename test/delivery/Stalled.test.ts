@@ -66,7 +66,7 @@ describe("a lane that has work and does nothing", () => {
         yield* pass("10 seconds")
         expect((yield* statusOf("sink"))?.message).toBe(stalled?.message)
         state.isOn = false
-        // The journal in memory wakes a lane only for what is new.
+        // The journal in memory wakes a lane only for new events.
         yield* append(1, ["sink"])
         yield* pass("5 seconds")
         expect(yield* statusOf("sink")).toMatchObject({ condition: "running", message: "", backlog: 0 })

@@ -97,7 +97,7 @@ describe("lanes over streams", () => {
         yield* leave
         yield* pass("10 seconds")
         expect(sink.attempted).toEqual([1, 2, 3])
-        // What it was refused it does not say again and again.
+        // The lane doesn't repeat a refused settlement again and again.
         expect(refused()).toBeLessThanOrEqual(2)
         expect((yield* other.lanes).find(({ name }) => name === "sink")?.cursor.sequence).toBe(2)
         yield* appendTo(journal, 1)

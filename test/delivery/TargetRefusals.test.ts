@@ -1,4 +1,4 @@
-/** Whom a refusal concerns, the event or the target: see `Suspects.ts`. */
+/** Whether a refusal concerns the event or the target: see `Suspects.ts`. */
 import { describe, expect, test } from "bun:test"
 import { Duration, Effect } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"

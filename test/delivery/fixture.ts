@@ -22,7 +22,7 @@ import {
 import * as MemoryJournal from "../journal/MemoryJournal.ts"
 import { activeConfig } from "../lib/activeConfig.ts"
 
-/** What a scripted sink does with an event: pass, fail for a reason, or never answer. */
+/** Decides how a scripted sink treats an event: it passes, it fails for a reason, or it is never answered. */
 export type Script = (entry: Entry, attempt: number) => Reason | "pass" | "hang"
 
 export const failed = new DeliveryFailed({ message: "answered 500", answer: Redacted.make("an error") })

@@ -60,7 +60,7 @@ describe("where the service's credentials can't be read", () => {
     const relay = yield* running({ admin }, credential("admin-token"))
     const guarded = yield* relay.ask("status")
     expect([guarded.code, guarded.stderr]).toEqual([69, expect.stringContaining(told)])
-    // What doctor can't ask is no fault of anybody.
+    // Doctor can't query this relay, which is not a fault.
     const { listen } = JSON.parse(readFileSync(relay.file, "utf8")).admin
     const file = packaged(listen)
     const { stdout } = yield* Effect.promise(() => cli(["doctor", "-c", file]))

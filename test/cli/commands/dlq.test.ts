@@ -42,13 +42,13 @@ describe("dlq", () => {
     }
     const list = yield* ask("dlq", "list")
     expect(list.stdout).toMatch(/lake:3 +appointment\.created +evt_3 .* the sink answered 422/)
-    // What a sink answered must not clear the terminal.
+    // The answer of a sink must not clear the terminal.
     expect(list.stdout).not.toContain("\u001b")
     expect((yield* ask("dlq", "list", "--limit", "2")).stderr).toContain("--before lake:2")
     expect(list.stdout + (yield* ask("dlq", "list", "--json")).stdout).not.toContain("no such field")
     const shown = (yield* ask("dlq", "show", "lake:2")).stdout
     expect(shown).toContain('{"id":"evt_2"}')
-    // The answer to the attempt, a line a line, and no control character of it.
+    // The answer to the attempt, line by line, without its control characters.
     expect(shown).toMatch(
       /attempt .*the sink answered 422.*\n +Ann Example\?\n +{"error":"no such field"} \ufffd\[2J ü🙂\n/,
     )

@@ -1,4 +1,7 @@
-/** `relay doctor`: what it says of each part, and from arguments to exit code on this machine. */
+/**
+ * `relay doctor`: its findings about each part, and the whole command from its arguments to its exit code on this
+ * machine.
+ */
 import { afterAll, describe, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -55,7 +58,7 @@ const config = async (changes: object = {}): Promise<string> => {
   return file
 }
 
-/** What it found, by part and name. */
+/** Returns the findings of a run, by part and name. */
 const examine = async (file: string) => {
   const { code, stdout, stderr } = await cli(["doctor", "--json", "-c", file])
   expect(stdout + stderr).not.toContain(canary)
@@ -323,7 +326,7 @@ describe("of the disk it says", () => {
     expect(of(11 * gib, 0)[0]).toBe("ok")
     expect(of(3 * gib, 8 * gib)[0]).toBe("ok")
     expect(of(3 * gib, 7 * gib)[0]).toBe("warning")
-    // What it takes already is no longer wanted of the disk, however much that is.
+    // The journal needs no more free space once it is as large as maxSize, or larger.
     expect(of(1 * gib, 12 * gib)[0]).toBe("ok")
     expect(of(undefined, 0)[0]).toBe("warning")
   })

@@ -1,4 +1,4 @@
-/** `relay trigger` to a listener that speaks TLS, and what it can't send. */
+/** `relay trigger` to a listener that uses TLS, and the requests that it can't send. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

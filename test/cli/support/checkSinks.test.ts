@@ -38,7 +38,7 @@ it.effect("a sink that never answers its check is reported after ten seconds, an
     const away = Array.from({ length: 20 }, (_, n) => [`away-${n}`, { type: "http", url: `${silent.url}/${n}` }])
     const config = yield* configOf({ ...Object.fromEntries(away), well: { type: "console" } })
     const reaching = yield* Effect.forkChild(checkSinks(config), { startImmediately: true })
-    // All of them are asked before any time has passed.
+    // All sinks are checked before any time has passed.
     while (asked < away.length) yield* Effect.promise(() => Bun.sleep(1))
     yield* TestClock.adjust("10 seconds")
     const reached: ReadonlyArray<SinkCheck> = yield* Fiber.join(reaching)

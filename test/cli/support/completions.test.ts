@@ -17,7 +17,7 @@ const program = join(directory, "relay")
 writeFileSync(program, `#!/bin/sh\nexec ${relayBinary()} "$@"\n`)
 chmodSync(program, 0o755)
 
-/** What bash offers after these words, the last of which is being typed. */
+/** Returns bash's completions of these words. The last word is still being typed. */
 const bashOffers = async (...words: ReadonlyArray<string>): Promise<ReadonlyArray<string>> => {
   const { stdout } = await cli(["--completions", "bash"])
   const script = join(directory, "completions.bash")
@@ -38,7 +38,7 @@ describe.skipIf(Bun.which("bash") === null)("bash", () => {
     const file = config()
     expect(await bashOffers("-c", file, "lanes", "pause", "")).toEqual(["audit", "screen"])
     expect(await bashOffers("-c", file, "lanes", "move", "old", "sc")).toEqual(["screen"])
-    // Those that the config has can't be dropped, and no relay runs that knows others.
+    // Sinks of the config can't be dropped, and no relay runs that could list other lanes.
     expect(await bashOffers("-c", file, "lanes", "drop", "")).toEqual([""])
     expect(await bashOffers("dlq", "list", `--config=${file}`, "--sink", "")).toEqual([
       "audit",

@@ -1,4 +1,4 @@
-/** What commands print to terminals of several widths, with names as long as real ones. */
+/** The output of commands on terminals of several widths, with names as long as real ones. */
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { Effect } from "effect"

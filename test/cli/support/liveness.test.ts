@@ -1,4 +1,4 @@
-/** Commands that ask a relay that hangs, and one that works for long. */
+/** Commands with a relay that hangs, and with a relay that works for a long time. */
 import { describe, expect } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -5,7 +5,7 @@ import * as Logging from "../../../src/cli/support/lifecycle.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
 import { it } from "../../lib/effect.ts"
 
-/** Standard error at a terminal or not, with what is written to it. */
+/** Makes a standard error that is a terminal or not. `written` has the lines written to it. */
 const stderr = (isTerminal: boolean, env: Readonly<Record<string, string>> = {}) => {
   const written: Array<string> = []
   const console: Console.Console = { ...globalThis.console, error: (text: string) => void written.push(text) }

@@ -12,7 +12,7 @@ import { it } from "../../lib/effect.ts"
 
 const failed = unavailable("not now")
 
-/** What a manager with a watchdog of ten seconds hears, over a journal whose commits are `commits`. */
+/** Returns the notifications to a systemd with a watchdog of ten seconds. `commits` replaces the journal's `settle`. */
 const start = Effect.fnUntraced(function* (commits: WholeJournal["settle"] | undefined) {
   const said = yield* Ref.make<ReadonlyArray<string>>([])
   const notify = Notify.of({

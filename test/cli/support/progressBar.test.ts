@@ -19,7 +19,7 @@ test("a progress bar is as full as the work is done", () => {
   expect(barOf("replay\u001b[2J", 1)).toBe(`[${"#".repeat(30)}] 100 %  replay\ufffd[2J`)
 })
 
-/** Awaits an answer that comes once a bar was drawn; what the terminal was told meanwhile. */
+/** Waits for an answer that arrives once a bar has been drawn. Returns the output to the terminal until then. */
 const drawn = (args: ReadonlyArray<string>, canAnimate: boolean) =>
   Effect.gen(function* () {
     const { ask } = yield* start()

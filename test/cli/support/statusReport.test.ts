@@ -200,7 +200,7 @@ describe("status", () => {
     expect(refused("unreadable", 9).problems.map(({ state }) => state)).toEqual(["stranger-refused"])
     expect(refused("unreadable", 10).problems.map(({ state }) => state)).toEqual(["deliveries-refused"])
     expect(refused("signatureMismatch", 9).level).toBe("warning")
-    // Nothing has verified for ten minutes.
+    // No delivery has been verified for ten minutes.
     expect(refused("signatureMismatch", 10).problems.map(({ state }) => state)).toEqual(["signatures-fail"])
     expect(refused("signatureExpired", 1).level).toBe("critical")
     expect(refused("method", 1).problems[0]?.lines[0]).toContain(" in the last hour, ")

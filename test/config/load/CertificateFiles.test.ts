@@ -62,7 +62,7 @@ suiteUnless(lacking, "certificates of a config", () => {
         readFile: readFile({ ...files, "c.json": config({ ...parts }) }),
       }),
     )
-  /** What `validate` says of them. */
+  /** Returns the diagnostics of `validate` for this config. */
   const told = async (parts: object): Promise<ReadonlyArray<string>> => {
     const strictly = Effect.flatMap(
       Effect.tryPromise({ try: () => loadWith(parts), catch: (error) => error as { diagnostics: [] } }),

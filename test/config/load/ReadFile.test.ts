@@ -8,7 +8,7 @@ import { Effect, FileSystem, Option, PlatformError } from "effect"
 import { largest, readerOf, reasonOf } from "../../../src/config/load/References.ts"
 import { it } from "../../lib/effect.ts"
 
-/** What comes of reading each of a directory's files: its text, or why there is none. */
+/** Reads each named file of a directory. Returns its text, or why it can't be read. */
 const read = Effect.fnUntraced(function* (make: (directory: string) => void, names: ReadonlyArray<string>) {
   const directory = mkdtempSync(join(tmpdir(), "relay-reading-"))
   yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(directory, { recursive: true })))

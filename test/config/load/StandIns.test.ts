@@ -23,7 +23,8 @@ const lacking = (root: unknown): ReadonlyArray<readonly [path: Path, text: strin
     }
   }
   walk(root, [], (node) => node)
-  // What a config is stands in its file: a test names its sinks, and the format and the journal's type decide which keys there are.
+  // These keys must be literal. A test names the config's sinks, and the format and the journal's type decide which
+  // keys there are.
   const decides = (path: Path) => path.at(-1) === "format" || formatPath(path) === "journal.type"
   return found.filter(([path]) => !["$schema", "tests"].includes(String(path[0])) && !decides(path))
 }

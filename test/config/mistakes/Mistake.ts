@@ -1,13 +1,13 @@
-/** A mistake of a user: what is written or typed, to see what is said to it. */
+/** A mistake of a user, in a config or a command, whose message the tests show. */
 import { canary } from "../../cli/configs.ts"
 
 export interface Mistake {
-  /** The config; `§` marks where the first finding points, and is taken out before. */
+  /** The config. `§` marks the place of the first finding, and is removed before the config is written. */
   readonly config?: string
   /** Files beside the config; a folder is `null`. */
   readonly files?: Readonly<Record<string, string | Uint8Array | null>>
   readonly env?: Readonly<Record<string, string>>
-  /** How the program was started, as the system says. */
+  /** The arguments that started the program, as the system reports them. */
   readonly started?: ReadonlyArray<string>
   /** The command without `-c FILE`; `validate --offline` unless given. */
   readonly command?: ReadonlyArray<string>

@@ -1,4 +1,4 @@
-/** What is said to mistakes: `mistakes.md` is to be read by a person, and this holds that it is what is said. */
+/** The messages to mistakes. People review them in `mistakes.md`, and this test keeps that page up to date. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { parse } from "../../../src/config/diagnostics/Source.ts"

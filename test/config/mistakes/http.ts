@@ -1,4 +1,4 @@
-/** What an HTTP sink may have: access tokens, signatures, certificates. */
+/** Mistakes in an HTTP sink's access tokens, signatures and certificates. */
 import { generateKeyPairSync } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { canary } from "../../cli/configs.ts"

@@ -1,4 +1,4 @@
-/** Variables and files, and what is taken for one. */
+/** Mistakes in references to variables and files, and texts that look like references. */
 import { canary } from "../../cli/configs.ts"
 import { config, http, kafka, secret, sink, slack, type Theme } from "./Mistake.ts"
 

@@ -1,4 +1,7 @@
-/** What a running relay is asked. `{relay}` is the address of its admin API; its lanes are lake, and old without a sink. */
+/**
+ * Requests to a running relay. `{relay}` is the address of its admin API. Its lanes are `lake`, and `old`, which has no
+ * sink.
+ */
 import { canary } from "../../cli/configs.ts"
 import { config, type Theme } from "./Mistake.ts"
 

@@ -1,7 +1,6 @@
 /**
- * The table of mistakes (`mistakes.md`): what a user may write or type, and what
- * is said to it. It is there to be read: a message says where, what, and how to
- * mend it.
+ * The table of mistakes (`mistakes.md`): the mistakes that a user may make, with their messages. People review it: a
+ * message names the place, the mistake and the remedy.
  *
  * After a change of a message or a mistake: bun test/config/mistakes/table.ts
  */
@@ -24,14 +23,14 @@ interface Named extends Mistake {
 export interface Told {
   readonly mistake: Named
   readonly code: number
-  /** What was printed, without the directory, the ports and the processes of this run. */
+  /** The printed text, without the directory, the ports and the processes of this run. */
   readonly text: string
 }
 
 const offline = ["validate", "--offline"]
 const file = "relay.config.json"
 
-/** What stands for an address in a mistake, the address here, and the one in the table. */
+/** A placeholder for an address in a mistake, the address in this run, and the address in the table. */
 type Addresses = ReadonlyArray<readonly [name: string, here: string, shown: string]>
 
 /** Makes a mistake in a directory of its own, the working directory. */
@@ -46,7 +45,7 @@ const make = async (mistake: Named, root: string, addresses: Addresses): Promise
   const command = (mistake.command ?? offline).map(filled)
   const named = command.includes("-c") ? command : [...command, "-c", file]
   const env = mistake.env ?? {}
-  // As the program does before anything else (`start.ts`).
+  // The program makes the same check before anything else (`start.ts`).
   const refusal = Environment.refusal(env, mistake.started ?? [])
   const { code, stdout, stderr } =
     refusal === undefined ? await cli(named, { env }) : { code: 78, stdout: "", stderr: `relay: ${refusal}` }
@@ -117,13 +116,13 @@ const commandOf = ({ mistake: { command = offline, env = {} } }: Told): string =
 
 const block = (text: string): string => `\`\`\`text\n${text}\n\`\`\`\n`
 
-/** By theme and name, the findings before a mistake had a message of its own. */
+/** The findings before each mistake had its own message, by theme and name. */
 const first: Readonly<Record<string, string>> = before
 
-/** What most mistakes end with, which the head of the page says once. */
+/** The command, exit code and end of most mistakes, which the head of the page describes once. */
 const usual = { command: "relay validate --offline", code: 78, end: "\n\n1 error" } as const
 
-/** What the command printed. An entry without a command ran the usual one, with the usual exit code and end. */
+/** Returns the output of the command. If the command, the exit code or the end isn't the usual one, adds them. */
 const printed = (told: Told): string => {
   const command = commandOf(told)
   const isUsual = command === usual.command && told.code === usual.code && told.text.endsWith(usual.end)

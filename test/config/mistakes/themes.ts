@@ -1,4 +1,4 @@
-/** The mistakes, by what they are about. */
+/** The mistakes by topic. */
 import { commandLine } from "./commandLine.ts"
 import { environment } from "./environment.ts"
 import { foreign } from "./foreign.ts"

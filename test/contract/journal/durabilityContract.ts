@@ -1,4 +1,4 @@
-/** What a journal holds after it was closed and opened again. */
+/** The state of a journal after it was closed and opened again. */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import type { JournalError } from "../../../src/journal/JournalError.ts"

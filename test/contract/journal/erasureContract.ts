@@ -14,7 +14,7 @@ import { appendAll, type Create, lane, type Service, sessionsOf, testWith } from
 const isWaiting = ({ deliveries }: FoundEvent): boolean =>
   deliveries.some(({ outcome }) => outcome === "pending" || outcome === "retrying")
 
-/** An event as it must be told once it was erased. */
+/** Returns the expected report of an event after its erasure. */
 const erasedOf = ({ event, deliveries, ...found }: FoundEvent): FoundEvent => {
   const { trace: _, problem, ...facts } = event
   const words = problem === undefined ? {} : { problem: "it was erased" }
@@ -59,7 +59,7 @@ export const erasureContract = (name: string, create: Create): void => {
             const read = yield* allThatIsRead(journal)
             expect(gone.filter((id) => markersOf(id).some((marker) => read.includes(marker)))).toEqual([])
           })
-          // What is in memory now, and below what the next start reads.
+          // Checks the state in memory. The next session checks the state that a start reads from disk.
           yield* look(journal)
           return look
         })

@@ -1,4 +1,4 @@
-/** What the parts of the journal's contract share. */
+/** Helpers that the parts of the journal's contract share. */
 import { Effect, type Layer } from "effect"
 import type { Archive } from "../../../src/journal/Archive.ts"
 import type { Journal, JournalError } from "../../../src/journal/Journal.ts"

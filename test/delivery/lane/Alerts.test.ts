@@ -68,7 +68,10 @@ const muted = then(firing, mute)
 
 type Row = readonly [state: AlertState | undefined, signal: Signal, expected: string]
 
-/** The expected result: whether the event is a message or counted in which alert, the status, and the failures counted. */
+/**
+ * The expected result: whether the event is a message or counted, and in which alert; the status; the number of
+ * failures.
+ */
 const transitions: Readonly<Record<string, Row>> = {
   "a first failure begins an alert, which is pending": [undefined, failure(1, 0), "counted in 1, pending, 1"],
   "failures below `after` are counted": [after(0), failure(2, 1), "counted in 1, pending, 2"],

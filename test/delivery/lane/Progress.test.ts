@@ -108,8 +108,8 @@ describe("a lane that takes over what was retrying in another", () => {
     expect(settlement?.endRetry).toEqual([])
   })
 
-  // Found by the simulation (`bun run faults --only simulation --seed 196`): the event waited for a retry
-  // in memory alone, and every later one of its key behind it.
+  // Found by the simulation (`bun run faults --only simulation --seed 196`): the event's retry was only in memory, and
+  // all later events of its key waited behind it.
   it.effect(
     "may have read an event from the log itself, and stores its retry although the other one ended",
     function* () {

@@ -1,4 +1,4 @@
-/** An event that alone meets what is else said of the whole sink. */
+/** An event that fails alone, for a reason that usually concerns the whole sink. */
 import { describe, expect, test } from "bun:test"
 import { Duration, Effect } from "effect"
 import type { LaneConfig } from "../../../src/config/Config.ts"
@@ -59,7 +59,7 @@ describe("the suspicion of an event", () => {
   })
 })
 
-/** A receiver over one connection: what is in the batch with a poisoned event fails with it. */
+/** A receiver over one connection: a poisoned event makes its whole batch fail. */
 const dropping = (poisoned: (sequence: number) => boolean, reason: Reason, maxEvents: number) => {
   const delivered: Array<number> = []
   const attempted: Array<number> = []
