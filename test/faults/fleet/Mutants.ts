@@ -16,6 +16,13 @@ export const mutants = mutantsOf({
       "isOwned})",
     ],
   },
+  "test/journal/postgres/fleet/Fleet.test.ts": {
+    "a stream that was claimed on a promoted server is kept": [
+      postgres("fleet/Fleet"),
+      "if (timelineOf(stream.epoch) !== news.timeline) stream.lost()",
+      "if (isPromoted) stream.lost()",
+    ],
+  },
   "fleet-freeze": {
     "what is settled under an epoch that has passed is not stored": [
       postgres("lanes/Settling"),

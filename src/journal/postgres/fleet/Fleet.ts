@@ -338,7 +338,8 @@ export class Fleet {
       this.#handover.heard({ timeline: news.timeline, at: sent.at, streams: this.#heldBy(news) })
     }
     const isPromoted = news.timeline !== this.news.timeline
-    if (isPromoted) for (const stream of this.streams) stream.lost()
+    // A statement may have found the promotion first. Then this relay has claimed streams on the new timeline.
+    for (const stream of this.streams) if (timelineOf(stream.epoch) !== news.timeline) stream.lost()
     this.news = news
     this.#pauses = new Map(news.sinks.map((row) => [row.name, Membership.pauseOf(row)]))
     this.#configs = Membership.configsOf(news)

@@ -325,6 +325,25 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     ])
   })
 
+  it.effect("keep a stream that was claimed on the promoted server before a heartbeat has found it", function* () {
+    const { start, sql, promote } = yield* relays
+    const { journal } = yield* start("a")
+    yield* journal.openLane("lake")
+    yield* journal.append(event("one"), ["lake"])
+    yield* seconds(2)
+    yield* promote(2)
+    const refused = yield* Effect.flip(journal.settle([settlement("lake", 1)]))
+    expect(refused.reason._tag).toBe("JournalFenced")
+    const epoch = Effect.map(sql("SELECT epoch::text FROM relay.stream WHERE id = 0"), ([row]) => row?.epoch)
+    const lost = yield* epoch
+    // The next heartbeat is a second after the last.
+    yield* seconds(0.5)
+    const claimed = yield* epoch
+    expect(claimed).not.toBe(lost)
+    yield* seconds(3)
+    expect(yield* epoch).toBe(claimed)
+  })
+
   it.effect(
     "continue if a failover lost the row of a relay's name, or gave it back to an earlier process",
     function* () {
