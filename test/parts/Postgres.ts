@@ -353,3 +353,45 @@ export const sharedPostgres = (): Promise<Postgres> => {
   shared ??= makePostgres()
   return shared
 }
+
+/** A primary and its standby. They change places with each failover, so both addresses stay in use. */
+export class Cluster {
+  #servers: readonly [primary: Postgres, standby: Postgres]
+
+  private constructor(...servers: readonly [primary: Postgres, standby: Postgres]) {
+    this.#servers = servers
+  }
+
+  static async make(following: Following): Promise<Cluster> {
+    const primary = await makePostgres()
+    return new Cluster(primary, await primary.standby(following))
+  }
+
+  get servers(): readonly [primary: Postgres, standby: Postgres] {
+    return this.#servers
+  }
+
+  /** The URL of `user`, with both addresses. */
+  get url(): string {
+    const [{ url, address }] = this.#servers
+    return url.replace(address, this.#servers.map((server) => server.address).join(","))
+  }
+
+  /** Kills the primary and promotes the standby. */
+  async failOver(): Promise<void> {
+    const [primary, standby] = this.#servers
+    await primary.kill()
+    await standby.promote()
+  }
+
+  /** Makes the killed server, with new data, the standby of the promoted one. */
+  async turn(following: Following): Promise<void> {
+    const [killed, promoted] = this.#servers
+    await killed.stop()
+    this.#servers = [promoted, await promoted.standby(following, killed.port)]
+  }
+
+  async stop(): Promise<void> {
+    for (const server of this.#servers) await server.stop()
+  }
+}

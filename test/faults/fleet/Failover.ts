@@ -5,7 +5,7 @@
  */
 import type { AuditPage } from "../../../src/admin/api/RelayApi.ts"
 import { seeded } from "../../lib/seeded.ts"
-import { type Following, makePostgres, type Postgres } from "../../parts/Postgres.ts"
+import { Cluster, type Following, type Postgres } from "../../parts/Postgres.ts"
 import type { Line } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
 import { names, over, Relays, seconds, underLoad } from "./Relays.ts"
@@ -13,21 +13,12 @@ import { names, over, Relays, seconds, underLoad } from "./Relays.ts"
 const rounds = { normal: 1, long: 20 }
 const limit = 10_000
 
-/** The servers of the cluster that runs: the first takes writes. */
-let servers: readonly [primary: Postgres, standby: Postgres]
+/** The cluster of the line that runs. */
+let cluster: Cluster
 
-const cluster = (following: Following) => async (options: Parameters<typeof Relays.make>[0]) => {
-  const postgres = await makePostgres()
-  servers = [postgres, await postgres.standby(following)]
-  const both = servers.map(({ address }) => address).join(",")
-  return Relays.make(options, { postgres, url: ({ url, address }) => url.replace(address, both) })
-}
-
-/** Makes the killed one, with new data, the standby of the one that was promoted. */
-const turn = async (following: Following): Promise<void> => {
-  const [killed, promoted] = servers
-  await killed.stop()
-  servers = [promoted, await promoted.standby(following, killed.port)]
+const relaysOn = (following: Following) => async (options: Parameters<typeof Relays.make>[0]) => {
+  cluster = await Cluster.make(following)
+  return Relays.make(options, { postgres: cluster.servers[0], url: () => cluster.url })
 }
 
 export const failover: Line = {
@@ -40,22 +31,20 @@ export const failover: Line = {
     for (let round = 1; round <= count; round++) {
       await underLoad(relays, async () => {
         await Bun.sleep(1_000)
-        const [primary, standby] = servers
-        await primary.kill()
-        await standby.promote()
+        await cluster.failOver()
         const took = await relays.accepts(60)
         if (took === undefined) broken.push(`round ${round}: nothing is accepted a minute after the promotion`)
         else longest = Math.max(longest, took)
       })
       if (!(await relays.arrived(60))) broken.push(`round ${round}: not all came within a minute`)
-      if (round < count) await turn("synchronous")
+      if (round < count) await cluster.turn("synchronous")
     }
     if (longest > limit) broken.push(`it flowed only ${seconds(longest)} after a promotion`)
     broken.push(...(await relays.troubles(limit / 1_000)))
-    for (const server of servers) await server.stop()
+    await cluster.stop()
     const notes = [`flowing ${seconds(longest)} after a promotion at most`]
     return { rounds: count, duplicates: relays.repeated, broken, notes }
-  }, cluster("synchronous")),
+  }, relaysOn("synchronous")),
 }
 
 /** It does not get what is written from now on. */
@@ -81,7 +70,7 @@ export const asynchronous: Line = {
     const count = options.long ? rounds.long : rounds.normal
     let [longest, lost, told] = [0, 0, 0]
     for (let round = 1; round <= count; round++) {
-      const [primary, standby] = servers
+      const [, standby] = cluster.servers
       const lostBefore = lost
       await underLoad(relays, async () => {
         await Bun.sleep(500)
@@ -89,8 +78,7 @@ export const asynchronous: Line = {
         await leaveBehind(standby)
         relays.answer = () => new Response(null, { status: 503 })
         await Bun.sleep(1_000)
-        await primary.kill()
-        await standby.promote()
+        await cluster.failOver()
         const took = await relays.accepts(60)
         if (took === undefined) broken.push(`round ${round}: nothing is accepted a minute after the promotion`)
         else longest = Math.max(longest, took)
@@ -102,14 +90,14 @@ export const asynchronous: Line = {
       told = await named(relays)
       lost = relays.missing.length
       if (lost === lostBefore) broken.push(`round ${round}: nothing was lost: this has shown nothing`)
-      if (round < count) await turn("asynchronous")
+      if (round < count) await cluster.turn("asynchronous")
     }
-    for (const server of servers) await server.stop()
+    await cluster.stop()
     if (longest > limit) broken.push(`it flowed only ${seconds(longest)} after a promotion`)
     if (told === 0) broken.push(`no relay says that anything was lost, and ${lost} were`)
     const notes = [`${lost} lost, ${told} named by the journal; flowing ${seconds(longest)} after a promotion at most`]
     return { rounds: count, duplicates: relays.repeated, lost: Math.max(0, lost - told), broken, notes }
-  }, cluster("asynchronous")),
+  }, relaysOn("asynchronous")),
 }
 
 /** Every relay says that it can accept deliveries. */
@@ -135,7 +123,7 @@ export const promoted: Line = {
     const count = options.long ? rounds.long : rounds.normal
     let [before, after] = [0, 0]
     for (let round = 1; round <= count; round++) {
-      const [primary, standby] = servers
+      const [, standby] = cluster.servers
       const isFlaky = round % 2 === 0
       relays.fails = () => isFlaky && random() < 0.2
       let accepted: ReadonlySet<number> = new Set()
@@ -143,8 +131,7 @@ export const promoted: Line = {
         await Bun.sleep(500)
         await leaveBehind(standby)
         await Bun.sleep(500 + random() * 1_500)
-        await primary.kill()
-        await standby.promote()
+        await cluster.failOver()
         if (!(await ready(relays))) broken.push(`round ${round}: not all are ready a minute after the promotion`)
         accepted = new Set(relays.accepted)
         await Bun.sleep(3_000)
@@ -155,14 +142,14 @@ export const promoted: Line = {
       const late = missing.filter((number) => !accepted.has(number))
       after += late.length
       before = missing.length - after
-      if (round < count) await turn("asynchronous")
+      if (round < count) await cluster.turn("asynchronous")
     }
     const told = await named(relays)
-    for (const server of servers) await server.stop()
+    await cluster.stop()
     if (told === 0) broken.push("no relay says that the database lost anything")
     const notes = [`${before} that the database lost did not arrive, ${told} named by the journal`]
     return { rounds: count, duplicates: relays.repeated, lost: after + Math.max(0, before - told), broken, notes }
-  }, cluster("asynchronous")),
+  }, relaysOn("asynchronous")),
 }
 
 const rows = async (server: Postgres): Promise<number> => {
@@ -177,7 +164,7 @@ export const split: Line = {
     const broken: Array<string> = []
     const count = options.long ? rounds.long : rounds.normal
     for (let round = 1; round <= count; round++) {
-      const [primary, standby] = servers
+      const [primary, standby] = cluster.servers
       const accepts = (name: "a" | "b") =>
         eventually(async () => (await relays.subject(name).sender.send()) === 202, 60)
       await underLoad(relays, async () => {
@@ -199,12 +186,12 @@ export const split: Line = {
       await relays.settled()
       // Until it notices the promotion, the relay that was frozen accepts events at the former primary.
       await relays.findElsewhere()
-      if (round < count) await turn("asynchronous")
+      if (round < count) await cluster.turn("asynchronous")
     }
     const told = await named(relays)
     const lost = relays.missing.length
-    for (const server of servers) await server.stop()
+    await cluster.stop()
     const notes = [`${lost} lost, ${told} named by the journal`]
     return { rounds: count, duplicates: relays.repeated, lost: Math.max(0, lost - told), broken, notes }
-  }, cluster("asynchronous")),
+  }, relaysOn("asynchronous")),
 }
