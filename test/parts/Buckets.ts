@@ -1,7 +1,6 @@
 /**
- * Buckets of a test's own, and the objects in them: in moto by plain HTTP, and in
- * s3rver by the files that it keeps. Neither verifies signatures, unless moto is told
- * to (`S3Rights.test.ts`).
+ * Buckets of a test's own, and the objects in them: read from moto by plain HTTP, and from s3rver's files. moto
+ * verifies signatures only if a test turns that on (`S3Rights.test.ts`), and s3rver never does.
  */
 import { createHash } from "node:crypto"
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"

@@ -1,22 +1,21 @@
 /**
- * A TCP proxy that measures conversations, and then breaks one at a byte of
- * either direction: closes, resets, half-closes, freezes it, or puts garbage
- * where the byte was.
+ * A TCP proxy that measures conversations, and then breaks one at a byte of either direction. It closes, resets,
+ * half-closes or freezes the conversation, or replaces the byte by garbage.
  */
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 
-/** `up`: what the client sends; `down`: what it is answered. */
+/** `up`: from the client; `down`: from the server. */
 export type Direction = "up" | "down"
 export const directions: ReadonlyArray<Direction> = ["up", "down"]
 
-/** `half`: the receiver of the bytes hears that no more come, and may go on sending. */
+/** `half`: the receiver of the bytes gets their end, and may continue to send. */
 export type Kind = "close" | "reset" | "half" | "freeze" | "garbage"
 export const kinds: ReadonlyArray<Kind> = ["close", "reset", "half", "garbage", "freeze"]
 
 export interface Cut {
   readonly direction: Direction
-  /** So many bytes pass before it. */
+  /** Number of bytes that pass before it. */
   readonly at: number
   readonly kind: Kind
   /** How many connections it breaks; later ones pass. */
@@ -38,12 +37,12 @@ export class CutProxy {
   readonly #open = new Set<Conversation>()
   readonly #server = createServer({ noDelay: true, allowHalfOpen: true }, (client) => this.#take(client))
   #cut: Cut | undefined
-  /** How many conversations it broke since it was told to. */
+  /** Number of conversations broken since `arm`. */
   broken = 0
   /** The longest conversation in each direction, in bytes. */
   longest: Record<Direction, number> = { up: 0, down: 0 }
 
-  /** It passes on to the port of loopback that `target` gives. */
+  /** `target` returns the port on loopback to connect to. */
   constructor(target: () => number) {
     this.#target = target
   }
@@ -57,7 +56,7 @@ export class CutProxy {
     return (this.#server.address() as AddressInfo).port
   }
 
-  /** Breaks from now on, beginning with fresh connections: those that there are end. */
+  /** Breaks conversations from now on. Ends the open connections first. */
   arm(cut: Cut): void {
     this.behave()
     this.reset()
@@ -65,13 +64,13 @@ export class CutProxy {
     this.broken = 0
   }
 
-  /** Ends the connections that there are, and measures those that come. */
+  /** Ends the open connections, and measures new ones. */
   reset(): void {
     this.longest = { up: 0, down: 0 }
     for (const { ends } of this.#open) for (const end of Object.values(ends)) end.resetAndDestroy()
   }
 
-  /** Passes all again. What is frozen goes on. */
+  /** Passes everything again. Frozen conversations continue. */
   behave(): void {
     this.#cut = undefined
     for (const one of this.#open) {
@@ -108,7 +107,7 @@ export class CutProxy {
 
   #pass(one: Conversation, direction: Direction, from: Socket, to: Socket): void {
     from.on("error", () => to.destroy())
-    // A frozen conversation hears of it once it goes on.
+    // A frozen conversation learns of it when it continues.
     from.on("close", () => {
       if (!one.frozen) this.#end(one)
     })
@@ -161,7 +160,7 @@ export class CutProxy {
         one.frozen = true
         up.pause()
         down.pause()
-        // It comes once the network does.
+        // The rest arrives when the conversation continues.
         ;(direction === "up" ? down : up).unshift(rest)
     }
   }

@@ -1,19 +1,18 @@
 /**
- * A TCP proxy that delivers each byte some milliseconds after it came, in both
- * directions: as if the server stood farther away. It keeps their order, and
- * takes as much as comes: only the way is longer, not narrower.
+ * A TCP proxy that delays each byte by some milliseconds in both directions, as if the server were farther away. It
+ * keeps the order, and doesn't limit the rate.
  */
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 
 export interface DelayProxy {
   readonly port: number
-  /** How often one side has waited for the other: round trips so far, over all connections. */
+  /** Number of round trips over all connections. */
   readonly roundTrips: () => number
   readonly close: () => Promise<void>
 }
 
-/** Passes on what comes from one side to the other, and its end. */
+/** Passes on the bytes of one side to the other, and their end. */
 const delayed = (from: Socket, to: Socket, millis: number): void => {
   const waiting: Array<{ readonly due: number; readonly act: () => void }> = []
   const deliver = () => {
@@ -36,7 +35,7 @@ const delayed = (from: Socket, to: Socket, millis: number): void => {
   from.on("close", () => later(() => to.destroy()))
 }
 
-/** Listens on loopback, and leads to a port of loopback that is so many milliseconds away, each way. */
+/** Listens on loopback. Connects to another port on loopback, as if it were `millis` away in each direction. */
 export const makeDelayProxy = async (target: number, millis: number): Promise<DelayProxy> => {
   const open = new Set<Socket>()
   let roundTrips = 0
@@ -46,7 +45,7 @@ export const makeDelayProxy = async (target: number, millis: number): Promise<De
       open.add(socket)
       socket.on("close", () => open.delete(socket))
     }
-    // What is sent before the answer to the last has come is of the same round trip.
+    // Data sent before the last answer arrived belong to the same round trip.
     let isAnswered = true
     client.on("data", () => {
       if (isAnswered) roundTrips += 1

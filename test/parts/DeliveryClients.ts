@@ -78,7 +78,7 @@ process.stdout.write(JSON.stringify({ counts, longest: Math.round(longest), acce
 export interface Place {
   /** A directory for files of the clients. */
   readonly home: string
-  /** The words that run a command where the relay can be reached. */
+  /** Wraps a command so that it runs on a network with access to the relay. */
   readonly there?: (command: Words) => Words
 }
 

@@ -1,11 +1,8 @@
 /**
- * Apache Kafka itself, for tests: one broker on loopback, from the jars that
- * Maven Central has.
+ * Apache Kafka itself, for tests: one broker on loopback, from the jars of Maven Central.
  *
- * The version is pinned here and the bytes in a file beside `pom.xml`; the jars are kept in
- * `.cache/kafka`. What a test starts it stops: the broker runs under a shell
- * that kills it and removes its files when the test process ends, however that
- * ends.
+ * The version is pinned here, and the checksums in a file next to `pom.xml`. The jars are kept in `.cache/kafka`. The
+ * broker runs under a shell that kills it and removes its files when the test process ends, for whatever reason.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -44,7 +41,10 @@ const hasJava = (): boolean => {
   return found
 }
 
-/** Why the broker's tests don't run, and how to run them; `undefined` when they do. They take a minute, so they wait to be asked. */
+/**
+ * Why the broker's tests don't run and how to run them, or `undefined` if they run. They take a minute, so they are off
+ * by default.
+ */
 export const reasonToSkip = (): string | undefined => {
   if (process.env.RELAY_PARTS === "1") return undefined
   return hasJava()
@@ -108,16 +108,16 @@ export const java = (args: ReadonlyArray<string>, options: { readonly input?: st
     ...options,
   })
 
-/** What the broker's users are; anonymous ones may do everything. */
+/** The login of the broker's users. Anonymous users may do everything. */
 export const user = { name: "relay", password: "relay-canary-3f9a1c" }
 
 /** A broker closes the connection at a larger request, in bytes. */
 export const largestRequest = 4 * 1024 * 1024
 
 export interface Broker {
-  /** Anybody, in plain text. */
+  /** Plain text, without a login. */
   readonly plain: string
-  /** TLS, by a certificate of `authorities.own`; a client certificate is asked for and must be valid if given. */
+  /** TLS, with a certificate of `authorities.own`. A client certificate is optional, but must be valid. */
   readonly tls: string
   /** TLS that demands a client certificate. */
   readonly mutual: string
@@ -148,13 +148,13 @@ export const answers = async (port: number): Promise<boolean> => {
   }
 }
 
-/** A listener that names another port to its clients than its own: that of a proxy before it. */
+/** A listener that advertises another port than its own: the port of a proxy in front of it. */
 export interface Proxied {
   readonly name: string
   readonly protocol: "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL"
   readonly port: number
   readonly advertised: number
-  /** The host that it names: 127.0.0.1 unless told. */
+  /** The advertised host (default: 127.0.0.1). */
   readonly host?: string
 }
 
@@ -218,15 +218,15 @@ export const makeBroker = async (
       "share.coordinator.state.topic.replication.factor": 1,
       "share.coordinator.state.topic.min.isr": 1,
       "group.initial.rebalance.delay.ms": 0,
-      // Or what a client sent counts against its quota for eleven seconds, and throttles it again and again.
+      // By default a client's bytes count against its quota for eleven seconds, and throttle it again and again.
       "quota.window.num": 2,
       "quota.window.size.seconds": 1,
-      // Or a broker that was killed is away for 14 seconds.
+      // By default a killed broker is unavailable for 14 seconds.
       "broker.session.timeout.ms": 1500,
       "broker.heartbeat.interval.ms": 500,
-      // Or it takes ten minutes until a producer is forgotten whose time is over.
+      // By default an expired producer is forgotten only after up to ten minutes.
       "producer.id.expiration.check.interval.ms": 200,
-      // Or a topic is compacted after 15 seconds, with a buffer of half the broker's memory.
+      // By default a topic is compacted after 15 seconds, with a buffer of half the broker's memory.
       "log.cleaner.backoff.ms": 500,
       "log.cleaner.dedupe.buffer.size": 8 * 1024 * 1024,
       "ssl.keystore.type": "PEM",
@@ -299,7 +299,7 @@ export const makeBroker = async (
 
 let shared: Promise<Broker> | undefined
 
-/** The broker that all tests of a process share; tests that kill it make one of their own. */
+/** The broker that all tests of a process share. Tests that kill a broker start their own. */
 export const sharedBroker = (): Promise<Broker> => {
   shared ??= makeBroker().then(async (broker) => {
     await broker.start()

@@ -1,7 +1,6 @@
 /**
- * Three brokers of Apache Kafka on loopback that are their own controllers, for
- * tests in which a topic's leaders move: three copies of everything, of which two
- * must be in sync.
+ * Three brokers of Apache Kafka on loopback that are their own controllers, for tests in which the leaders of topics
+ * move. Everything has three copies, and two must be in sync.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -56,14 +55,14 @@ const propertiesOf = ({ id, plain, controller }: Ports, all: ReadonlyArray<Ports
     "offsets.topic.replication.factor": 3,
     "offsets.topic.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
-    // Or what a broker led that was killed has no leader for nine seconds.
+    // By default the partitions of a killed leader have no leader for nine seconds.
     "broker.session.timeout.ms": 1500,
     "broker.heartbeat.interval.ms": 300,
-    // Or what a broker misses that was killed is waited for during thirty seconds, by every event.
+    // By default every event waits thirty seconds for the replica on a killed broker.
     "replica.lag.time.max.ms": 3000,
-    // Or the log cleaner takes 128 MB, of a heap of 192.
+    // By default the log cleaner takes 128 MB of a heap of 192.
     "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
-    // Or a broker that stops waits a minute where its leaders can't be moved.
+    // By default a broker that stops waits a minute if its leaders can't be moved.
     "controlled.shutdown.max.retries": 1,
   })
     .map(([key, value]) => `${key}=${value}\n`)
@@ -80,7 +79,7 @@ const makeNode = (ports: Ports, all: ReadonlyArray<Ports>, home: string): Cluste
   if (formatted.status !== 0) throw new Error(`a broker's disk: ${formatted.stdout}${formatted.stderr}`)
   const own = new ServerProcess({
     name: `broker ${ports.id}`,
-    // Its shell removes the files of all: one that is in the middle of leaving keeps them.
+    // If the test process ends, each broker's shell removes the files of all. The shell of a leaving broker keeps them.
     home,
     command: ["java", ...heap, logging, "-cp", join(jars, "*"), "kafka.Kafka", properties],
     isUp: () => answers(ports.plain),
@@ -95,7 +94,7 @@ const makeNode = (ports: Ports, all: ReadonlyArray<Ports>, home: string): Cluste
   }
 }
 
-/** A cluster of one's own, started. */
+/** Starts a cluster for one test. */
 export const startCluster = async (): Promise<Cluster> => {
   ensureJars()
   const home = mkdtempSync(join(tmpdir(), "relay-kafka-"))
@@ -121,7 +120,7 @@ interface Replicas {
   readonly isr: ReadonlyArray<number>
 }
 
-/** Until the partitions of a topic are as wanted, as one of the brokers tells. */
+/** Waits until a topic's partitions satisfy `isSo`, by the metadata of the given broker. */
 export const until = (
   broker: string,
   topic: string,

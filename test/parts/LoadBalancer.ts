@@ -1,7 +1,6 @@
 /**
- * A load balancer as a fleet needs one: it asks each relay for `/readyz`, gives
- * each delivery to the next one that is ready, and to another where that one can't
- * be reached or answers 503.
+ * A load balancer for a fleet. It polls `/readyz` of each relay, and sends each delivery to the next ready relay. If
+ * that relay can't be reached or answers 503, it tries another.
  */
 
 export interface Backend {
@@ -11,7 +10,7 @@ export interface Backend {
   readonly admin: string
 }
 
-/** Milliseconds between two looks. */
+/** Milliseconds between polls. */
 const every = 250
 
 export const makeLoadBalancer = async (port: number, backends: ReadonlyArray<Backend>) => {
@@ -30,7 +29,7 @@ export const makeLoadBalancer = async (port: number, backends: ReadonlyArray<Bac
   await lookAtAll()
   const looking = setInterval(() => void lookAtAll(), every)
 
-  /** The ready ones, each time beginning with another. */
+  /** The ready relays. Each call starts with another one. */
   const inTurn = (): ReadonlyArray<Backend> => {
     const all = backends.filter((backend) => ready.has(backend))
     turn += 1

@@ -1,7 +1,6 @@
 /**
- * A machine to install on: this Debian's files, of which a copy is changed and
- * thrown away, with systemd as the first process, in namespaces of its own. What
- * is done there leaves no trace here, and ends with the test process.
+ * A machine to install on. It runs a copy of this Debian's files that is thrown away, with systemd as the first
+ * process, in namespaces of its own. It leaves no trace here, and ends with the test process.
  */
 import { spawn, spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from "node:fs"
@@ -11,12 +10,12 @@ import { join } from "node:path"
 const systemd = "/lib/systemd/systemd"
 const namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child"]
 
-/** Where cgroups of version 2 are, on a machine that has those of version 1 besides too. */
+/** The path of cgroups version 2, also on a machine that has version 1 as well. */
 const cgroups = (): string | undefined =>
   /^cgroup2 (\S+) cgroup2 /m.exec(existsSync("/proc/mounts") ? readFileSync("/proc/mounts", "utf8") : "")?.[1] ??
   undefined
 
-/** Why there can be none; `undefined` where there can. */
+/** Why such a machine can't run here, or `undefined` if it can. */
 export const reasonToSkip = (): string | undefined => {
   if (process.env.RELAY_PARTS !== "1") return "RELAY_PARTS=1 bun test runs it, as root on Debian"
   if (!existsSync("/etc/debian_version")) return "it needs Debian"
@@ -36,16 +35,16 @@ export interface Ran {
 }
 
 export interface Machine {
-  /** Runs a command there, as root, to its end. */
+  /** Runs a command there as root, and waits for its end. */
   readonly run: (...command: ReadonlyArray<string>) => Ran
-  /** The words that run a command of this machine on that one's network. */
+  /** Wraps a command of this machine to run it on that machine's network. */
   readonly onItsNetwork: (command: ReadonlyArray<string>) => readonly [program: string, ...args: ReadonlyArray<string>]
-  /** Where a file of it is for this machine, for reading and writing. */
+  /** The path by which this machine reads and writes a file of that one. */
   readonly path: (path: string) => string
   readonly stop: () => Promise<void>
 }
 
-/** Ends with its standard input, which is the test process's, and ends the machine then. */
+/** Kills the machine when its standard input ends, which is the test process's. */
 const guarded = '"$@" </dev/null & pid=$!; exec 3<&0; (read -r _ <&3; kill -9 $pid 2>/dev/null) & wait $pid'
 
 const removeCgroup = (directory: string): void => {
@@ -53,7 +52,7 @@ const removeCgroup = (directory: string): void => {
   for (const path of stdout.split("\n").filter((line) => line !== "")) rmdirSync(path)
 }
 
-/** Starts one and waits until its systemd takes commands. */
+/** Starts a machine, and waits until its systemd accepts commands. */
 export const startMachine = async (): Promise<Machine> => {
   const directory = mkdtempSync(join(tmpdir(), "relay-machine-"))
   const cgroup = join(cgroups() ?? "", `relay-machine-${process.pid}`)
@@ -85,7 +84,7 @@ export const startMachine = async (): Promise<Machine> => {
     rmSync(directory, { recursive: true, force: true })
   }
 
-  /** The number that its first process has here. */
+  /** The process id of its first process on this machine. */
   const first = (): string | undefined => {
     const file = join(cgroup, "init.scope", "cgroup.procs")
     return existsSync(file) ? (readFileSync(file, "utf8").split("\n")[0] ?? "") || undefined : undefined

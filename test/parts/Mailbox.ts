@@ -20,15 +20,15 @@ export interface Mailbox {
   readonly start: () => Promise<void>
   readonly kill: () => Promise<void>
   readonly signal: (signal: NodeJS.Signals) => void
-  /** All that it ever took, in its order. */
+  /** All mails that it ever accepted, in order. */
   readonly mails: () => ReadonlyArray<Mail>
-  /** Ends it, and removes what it wrote. */
+  /** Ends it, and removes its files. */
   readonly remove: () => Promise<void>
 }
 
 const script = join(import.meta.dir, "smtpProcess.ts")
 
-/** One that is not started. */
+/** Makes a mailbox that is not started. */
 export const makeMailbox = async (): Promise<Mailbox> => {
   const port = await freePort()
   const directory = mkdtempSync(join(tmpdir(), "relay-mailbox-"))

@@ -1,8 +1,7 @@
 /**
  * moto, for tests: an SNS, SQS, EventBridge, S3 and STS endpoint on loopback, from PyPI.
  *
- * What a test starts it stops: the server runs under a
- * shell that kills it when the test process ends, however that ends.
+ * The server runs under a shell that kills it when the test process ends, for whatever reason.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"

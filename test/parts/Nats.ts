@@ -11,13 +11,13 @@ import { ServerProcess } from "./ServerProcess.ts"
 
 const program = process.env.RELAY_NATS_SERVER ?? "nats-server"
 
-/** As in `2.9.10`; `undefined` where there is none. */
+/** The version, such as `2.9.10`, or `undefined` if the program is missing. */
 const version = (): string | undefined => {
   const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8" })
   return status === 0 ? /v(\d+\.\d+\.\d+)/.exec(stdout)?.[1] : undefined
 }
 
-/** Why there can be no server; `undefined` where there can. */
+/** Why the server can't run here, or `undefined` if it can. */
 export const lacking = (): string | undefined =>
   version() === undefined ? "it needs nats-server: apt-get install nats-server, or RELAY_NATS_SERVER=PATH" : undefined
 
@@ -28,7 +28,7 @@ export const reasonToSkip = (): string | undefined => {
   return process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test runs it against nats-server"
 }
 
-/** From 2.10 on a server tells users their rights, and writes through to the disk when it is asked to. */
+/** Servers from 2.10 on report users their permissions, and have a setting to sync each write to disk. */
 export const isModern = (): boolean => {
   const [major = 0, minor = 0] = (version() ?? "").split(".").map(Number)
   return major > 2 || (major === 2 && minor >= 10)
@@ -42,17 +42,17 @@ export interface NatsServer {
   /** kill -9. */
   readonly kill: () => Promise<void>
   readonly signal: (signal: NodeJS.Signals) => void
-  /** Ends it, and removes what it wrote. */
+  /** Ends it, and removes its files. */
   readonly stop: () => Promise<void>
 }
 
-/** A server of one's own, not started. `config` is more of its configuration, in NATS' own words. */
+/** Makes a server for one test, not started. `config` is added to its configuration file. */
 export const makeNats = async (config = "", port?: number): Promise<NatsServer> => {
   const home = mkdtempSync(join(tmpdir(), "relay-nats-"))
   const listens = port ?? (await freePort())
   const server = `127.0.0.1:${listens}`
   const file = join(home, "nats.conf")
-  // What is acknowledged is on the disk; an older server knows no such setting, and keeps it in the system's memory.
+  // Acknowledged messages are on disk. An older server has no such setting, and may keep them in the system's memory.
   const sync = isModern() ? "sync_interval: always" : ""
   writeFileSync(file, `listen: "${server}"\njetstream { store_dir: "${home}/data", ${sync} }\n${config}\n`)
 
@@ -75,7 +75,7 @@ export const startNats = async (config = "", port?: number): Promise<NatsServer>
 
 let shared: Promise<NatsServer> | undefined
 
-/** The server that all tests of a process share, which takes anybody; tests that kill it make one of their own. */
+/** The server that all tests of a process share, without a login. Tests that kill a server start their own. */
 export const sharedNats = (): Promise<NatsServer> => {
   shared ??= startNats()
   return shared

@@ -10,10 +10,10 @@ import { freePort } from "../lib/port.ts"
 import { type Postgres, reasonToSkip as reasonToSkipPostgres, user } from "./Postgres.ts"
 import { ServerProcess } from "./ServerProcess.ts"
 
-/** Debian puts it where only root's path leads. */
+/** Debian installs it into a directory that only root's PATH contains. */
 const program = process.env.RELAY_PGBOUNCER ?? "/usr/sbin/pgbouncer"
 
-/** As in `1.18.0`; `undefined` where there is none. */
+/** The version, such as `1.18.0`, or `undefined` if the program is missing. */
 const version = (): string | undefined => {
   const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8" })
   return status === 0 ? /PgBouncer (\d+\.\d+\.\d+)/.exec(stdout)?.[1] : undefined
@@ -25,7 +25,7 @@ export const reasonToSkip = (): string | undefined =>
     ? "it needs PgBouncer: apt-get install pgbouncer, or RELAY_PGBOUNCER=PATH"
     : reasonToSkipPostgres()
 
-/** From 1.21 on it keeps prepared statements apart, so a client that prepares does not notice it. */
+/** From 1.21 on it tracks prepared statements for each client, so clients that prepare are not affected. */
 export const keepsPrepared = (): boolean => {
   const [major = 0, minor = 0] = (version() ?? "").split(".").map(Number)
   return major > 1 || minor >= 21
@@ -34,16 +34,16 @@ export const keepsPrepared = (): boolean => {
 export type Mode = "session" | "transaction" | "statement"
 
 export interface PgBouncer {
-  /** Of the tests' user, with the password, by the pooler. */
+  /** The URL of the tests' user through the pooler, with the password. */
   readonly url: string
   readonly address: string
   readonly port: number
-  /** Takes a new port of the server behind it: its clients stay. */
+  /** Changes the port of the server behind it. Its clients stay connected. */
   readonly pointTo: (port: number) => Promise<void>
   readonly stop: () => Promise<void>
 }
 
-/** One that is started, with so many connections to the server. */
+/** Starts a PgBouncer with at most `connections` connections to the server. */
 export const startPgBouncer = async (server: Postgres, mode: Mode, connections: number): Promise<PgBouncer> => {
   const home = mkdtempSync(join(tmpdir(), "relay-pgbouncer-"))
   const port = await freePort()

@@ -1,9 +1,8 @@
 /**
- * PostgreSQL itself, for tests: a server on loopback with its own data, fsync
- * on. It can be killed, frozen, restarted, given standbys, and promoted.
+ * PostgreSQL itself, for tests: a server on loopback with its own data and with fsync. It can be killed, frozen,
+ * restarted, given standbys, and promoted.
  *
- * What a test starts it stops: the server runs under a shell that kills it and
- * removes its files when the test process ends, however that ends.
+ * The server runs under a shell that kills it and removes its files when the test process ends, for whatever reason.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -34,15 +33,18 @@ export const user = { name: "relay", password: "relay-canary-7c41e0" }
 
 export interface Options {
   readonly release?: Release
-  /** Free unless told. */
+  /** The port (default: a free one). */
   readonly port?: number
-  /** Whether it has a certificate; then `client` logs in by one of its own, and nobody else over plain TCP but `postgres`. */
+  /**
+   * Whether it has a certificate. If so, `client` logs in by a certificate, and only `postgres` may connect without
+   * TLS.
+   */
   readonly tls?: boolean
-  /** Beside those of every server here. */
+  /** Settings in addition to the common ones. */
   readonly settings?: Readonly<Record<string, string>>
 }
 
-/** How a standby follows: whether a commit waits for it. */
+/** Whether commits wait for a standby. */
 export type Following = "synchronous" | "asynchronous"
 
 export interface Postgres {
@@ -51,17 +53,17 @@ export interface Postgres {
   readonly data: string
   /** `host:port`. */
   readonly address: string
-  /** Of the superuser, which needs no password. */
+  /** The URL of the superuser, which needs no password. */
   readonly admin: string
-  /** Of `user`, with the password. */
+  /** The URL of `user`, with the password. */
   readonly url: string
   /** Its processes, the first of them its postmaster. */
   readonly processes: () => ReadonlyArray<number>
-  /** With `tls`. */
+  /** Present with `tls`. */
   readonly certificates: Authorities | undefined
-  /** Runs statements as the superuser; the rows of the last. */
+  /** Runs statements as the superuser. Returns the rows of the last statement. */
   readonly sql: (text: string, database?: string) => Promise<ReadonlyArray<Record<string, unknown>>>
-  /** Starts it on its data; waits until it answers. */
+  /** Starts it on its data, and waits until it answers. */
   readonly start: () => Promise<void>
   /** kill -9 of all of its processes. */
   readonly kill: () => Promise<void>
@@ -101,9 +103,9 @@ const settings = (of: Readonly<Record<string, string>>): string =>
     .join("")
 
 /**
- * In the words of the shell, whose standard input is ours: when that ends without
- * a word, so does the server, with its children. Who sees to that must survive the
- * end of the test process, by which the system may hang up on all that it started.
+ * A shell script whose standard input is a pipe from this process. If the pipe ends without a word, the script kills
+ * the server with its children. Its watching part ignores signals, because the system may send a hangup to everything
+ * that the test process started.
  */
 const supervisor = `
 home=$1; shift; exec 3<&0
@@ -154,7 +156,10 @@ const own = (path: string): void => {
   }
 }
 
-/** What no copy of a running server's data may hold: its processes, its log, and what it makes anew. */
+/**
+ * Files that a copy of a running server's data must not contain: process ids, the WAL, and files that the server
+ * recreates.
+ */
 const notCopied = ["postmaster.pid", "postmaster.opts", "pg_wal", "pg_replslot", "pg_dynshmem", "pg_stat_tmp"]
 
 const copyData = (from: string, to: string): void => {
@@ -321,11 +326,11 @@ export const makePostgres = async (options: Options = {}): Promise<Postgres> => 
   const data = join(path, "data")
   own(path)
   initdb(release, data)
-  // Beside the data, where a standby finds its own copies.
+  // The certificates are in the data directory, because a standby finds its own copies there.
   const ssl = { ssl: "on", ssl_ca_file: "authority.pem", ssl_cert_file: "server.pem", ssl_key_file: "server.key" }
   if (tls) {
     makeCertificates(data)
-    // It takes a key only from a file that nobody else reads.
+    // PostgreSQL accepts a key only from a file that nobody else can read.
     chmodSync(join(data, "server.key"), 0o600)
     own(data)
   }
@@ -348,7 +353,10 @@ export const makePostgres = async (options: Options = {}): Promise<Postgres> => 
 
 let shared: Promise<Postgres> | undefined
 
-/** The server that all tests of a process share, each with a schema of its own; tests that harm it make one of their own. */
+/**
+ * The server that all tests of a process share, each with a schema of its own. Tests that harm a server start their
+ * own.
+ */
 export const sharedPostgres = (): Promise<Postgres> => {
   shared ??= makePostgres()
   return shared

@@ -1,9 +1,8 @@
 /**
- * PostgreSQL's own binaries, for tests: those that npm has, and those that the
- * machine's packages may have installed.
+ * PostgreSQL's own binaries, for tests, from npm or from Debian's package.
  *
- * npm's lack their symbolic links, so they are copied once with them: into
- * `.cache`, or, for root, to where the user that PostgreSQL runs as can read.
+ * npm's lack their symbolic links, so they are copied once and linked. The copy is in `.cache`, or, for root, in a
+ * directory that PostgreSQL's user can read.
  */
 import { spawnSync } from "node:child_process"
 import { cpSync, existsSync, readFileSync, symlinkSync } from "node:fs"
@@ -27,10 +26,10 @@ const packaged = ((): string | undefined => {
 
 const debian = "/usr/lib/postgresql/15"
 
-/** Which PostgreSQL: npm's, or the older one that Debian has. */
+/** The PostgreSQL to run: npm's, or Debian's older one. */
 export type Release = "npm" | "debian"
 
-/** Why there is no such PostgreSQL here; `undefined` where there is. */
+/** Why this PostgreSQL is missing here, or `undefined` if it is present. */
 export const missing = (release: Release = "npm"): string | undefined => {
   if (release === "debian") {
     return existsSync(join(debian, "bin/postgres"))

@@ -4,30 +4,30 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 
 export interface Proxy {
   readonly port: number
-  /** Bytes stop in both directions, and connections stay: as in a network that drops all packets. */
+  /** Bytes stop in both directions and connections stay, as on a network that drops all packets. */
   readonly stall: () => void
-  /** The servers' bytes stop, and the clients' bytes pass: requests arrive, and their answers are held. */
+  /** Bytes from servers stop, and bytes from clients pass: requests arrive, and their answers are held. */
   readonly mute: () => void
   readonly flow: () => void
-  /** Bytes of the connections that there are stop for good, as behind a NAT that has forgotten them; new ones pass. */
+  /** Bytes of existing connections stop for good, as behind a NAT that has forgotten them. New ones pass. */
   readonly forget: () => void
-  /** Resets the connections that there are; new ones are taken. */
+  /** Resets the existing connections. New ones are accepted. */
   readonly cut: () => void
   /**
-   * Ends one connection within an answer: the one that reaches the server from this port, as soon as this many more
-   * bytes of the server's have passed.
+   * Ends one connection within an answer: the connection that reaches the server from port `from`, after this many more
+   * bytes from the server.
    */
   readonly cutWithin: (from: number, bytes: number) => void
-  /** How many connections were ended within an answer. */
+  /** Number of connections ended within an answer. */
   readonly cutsWithin: () => number
-  /** Where new connections go from now on. */
+  /** Connects new connections to this port. */
   readonly pointTo: (port: number) => void
-  /** How many have been taken in all. */
+  /** Number of connections accepted in total. */
   readonly taken: () => number
   readonly close: () => Promise<void>
 }
 
-/** Where it listens: on a free port of 127.0.0.1 unless told. */
+/** The address to listen on (default: a free port of 127.0.0.1). */
 interface Place {
   readonly port?: number
   readonly host?: string

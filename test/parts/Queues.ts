@@ -1,13 +1,13 @@
 /**
- * Queues of a test's own, topics and event buses with a queue behind each, and
- * what stands there: by plain HTTP, without a line of the AWS SDK.
+ * Queues of a test's own, topics and event buses with a queue behind each, and the messages in them: by plain HTTP,
+ * without a line of the AWS SDK.
  */
 import { Effect } from "effect"
 
 export const region = "eu-west-1"
 export const account = "123456789012"
 
-/** moto looks at the scope only. */
+/** moto checks only the scope. */
 const authorization = (service: string): string =>
   `AWS4-HMAC-SHA256 Credential=test/20261121/${region}/${service}/aws4_request, SignedHeaders=host, Signature=0`
 
@@ -23,7 +23,7 @@ const sns = async (url: string, action: string, parameters: Readonly<Record<stri
   return text
 }
 
-/** Calls a service that speaks JSON, where a body is what it was: XML would change line feeds. */
+/** Calls a service by its JSON protocol, which keeps bodies unchanged. XML would change line feeds. */
 const json =
   (service: string, target: string) =>
   async <A>(url: string, action: string, parameters: object): Promise<A> => {
@@ -46,18 +46,18 @@ const events = json("events", "AWSEvents")
 export interface Received {
   readonly body: string
   readonly attributes: Readonly<Record<string, string>>
-  /** Of a FIFO queue. */
+  /** The group of a FIFO queue's message. */
   readonly group: string | undefined
   readonly deduplication: string | undefined
 }
 
-/** The bytes that were signed, as the documentation says to read them. */
+/** The signed bytes, decoded as the documentation describes. */
 export const bytesOf = ({ body, attributes }: Received): Uint8Array => {
   if (attributes.encoding === "empty") return new Uint8Array(0)
   return Buffer.from(body, attributes.encoding === "base64" ? "base64" : "utf8")
 }
 
-/** All that has come since it was made, in the queue's order; waits until there are so many. */
+/** Waits for `count` messages. Returns all that were received since the start, in the queue's order. */
 type Receiving = (count: number) => Effect.Effect<ReadonlyArray<Received>>
 
 export interface Topic {
@@ -122,14 +122,14 @@ export const makeQueue = async (
   }: { fifo?: boolean; name?: string; attributes?: Readonly<Record<string, string>> } = {},
 ): Promise<Queue> => {
   const full = `${name}${fifo ? ".fifo" : ""}`
-  // What was received stays out of sight.
+  // Received messages stay invisible for twelve hours.
   const Attributes = { VisibilityTimeout: "43200", ...(fifo && { FifoQueue: "true" }), ...attributes }
   await sqs(url, "CreateQueue", { QueueName: full, Attributes })
   const queueUrl = `${url}/${account}/${full}`
   return { url: queueUrl, arn: queueArn(full), received: receiving(url, queueUrl) }
 }
 
-/** How many messages a queue holds. */
+/** Number of messages in a queue. */
 export const sizeOf = async (queueUrl: string): Promise<number> => {
   const { Attributes } = await sqs<{ Attributes: Readonly<Record<string, string>> }>(
     new URL(queueUrl).origin,
@@ -173,7 +173,7 @@ export const makeTopic = async (
   return { arn, received: queue.received }
 }
 
-/** An event bus, with a queue for what a pattern matches: everything of this account unless it is given. */
+/** An event bus, with a queue for events that match the pattern (default: everything of this account). */
 export const makeBus = async (
   url: string,
   { name = `bus-${++made}`, pattern = { account: [account] } }: { name?: string; pattern?: object } = {},

@@ -1,10 +1,9 @@
 /**
- * RabbitMQ itself, for tests: one broker on loopback, of Debian's package.
+ * RabbitMQ itself, for tests: one broker on loopback, from Debian's package.
  *
- * It has its own directory, node name, ports, cookie and port mapper (epmd), so
- * it is none of the machine's. What a test starts it stops: both run under a
- * shell that kills them and removes their files when the test process ends,
- * however that ends.
+ * It has its own directory, node name, ports, cookie and port mapper (epmd), so it is separate from a broker of the
+ * machine. Broker and mapper run under a shell that kills them and removes their files when the test process ends, for
+ * whatever reason.
  */
 import { execFile } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -21,7 +20,7 @@ import { ServerProcess } from "./ServerProcess.ts"
 /** Debian's own command wants to be root, or the user rabbitmq. */
 const programs = "/usr/lib/rabbitmq/bin"
 
-/** What to do where it is missing. */
+/** How to install it, or `undefined` if it is installed. */
 export const lacking = (): string | undefined =>
   existsSync(join(programs, "rabbitmq-server")) ? undefined : "it needs RabbitMQ: apt-get install rabbitmq-server"
 
@@ -31,9 +30,9 @@ export const reasonToSkip = (): string | undefined =>
 
 const password = "relay-canary-3f9a1c"
 
-/** Users, by what they may do. */
+/** Users, by their permissions. */
 export const users = {
-  /** All, as `guest` may, whose password is its name. */
+  /** Everything. `guest` may do the same, and its password is its name. */
   relay: "relay",
   /** Read. */
   reader: "reader",
@@ -42,10 +41,10 @@ export const users = {
   password,
 }
 
-/** A queue that is there as soon as the broker answers, and what it is bound to. */
+/** A queue that exists as soon as the broker answers, and its binding. */
 export const bound = { queue: "bound", exchange: "amq.topic", key: "bound.#" }
 
-/** What `limited` may do: no more than `docs/reference/rights.md` asks for. */
+/** Permissions of `limited`: no more than `docs/reference/rights.md` requires. */
 export const rights = { configure: "^$", write: "^amq\\.topic$", read: "^$" }
 
 const salted = (password: string): string => {
@@ -95,28 +94,28 @@ const definitions = () => {
   }
 }
 
-/** The largest message that it takes, in bytes. */
+/** The largest message that the broker accepts, in bytes. */
 export const largest = 2 * 1024 * 1024
 
 export interface Rabbit {
-  /** The URL of a user, in plain text; `relay` and `/` unless told. */
+  /** The URL of a user, in plain text (default: `relay` and `/`). */
   readonly url: (user?: string, vhost?: string) => string
-  /** The same over TLS; a client certificate is asked for, and is a login. */
+  /** The URL of a user over TLS. A client certificate is optional, and logs in by itself. */
   readonly tlsUrl: (user?: string) => string
   /** Host and port of `url`. */
   readonly address: string
   readonly certificates: Authorities
   /** kill -9. */
   readonly kill: () => Promise<void>
-  /** Starts it again, on the same ports and data; waits until it answers. */
+  /** Starts it again on the same ports and data, and waits until it answers. */
   readonly start: () => Promise<void>
   readonly signal: (signal: NodeJS.Signals) => void
-  /** Has it evaluate a text of Erlang. */
+  /** Makes it evaluate Erlang code. */
   readonly evaluate: (erlang: string) => Promise<void>
   readonly stop: () => Promise<void>
 }
 
-/** A broker of one's own, not started; on a port that is free unless told. */
+/** Makes a broker for one test, not started (default: on a free port). */
 export const makeRabbit = async (at?: number): Promise<Rabbit> => {
   const home = mkdtempSync(join(tmpdir(), "relay-rabbitmq-"))
   const certificates = makeCertificates(home)
@@ -144,7 +143,7 @@ export const makeRabbit = async (at?: number): Promise<Rabbit> => {
     "auth_mechanisms.2": "EXTERNAL",
     max_message_size: largest,
     load_definitions: write("definitions.json", JSON.stringify(definitions())),
-    // What else runs on the machine is not its business.
+    // Other programs on the machine must not trigger its alarms.
     "vm_memory_high_watermark.relative": 0.9,
     "disk_free_limit.absolute": "1MB",
   }
@@ -215,7 +214,7 @@ export const makeRabbit = async (at?: number): Promise<Rabbit> => {
 
 let shared: Promise<Rabbit> | undefined
 
-/** The broker that all tests of a process share; tests that kill it make one of their own. */
+/** The broker that all tests of a process share. Tests that kill a broker start their own. */
 export const sharedRabbit = (): Promise<Rabbit> => {
   shared ??= makeRabbit().then(async (rabbit) => {
     await rabbit.start()

@@ -18,7 +18,7 @@ export const channelTo = (url: string) =>
     ({ channel }) => channel,
   )
 
-/** Makes a durable queue that is bound to a topic exchange, by all keys unless told; its name. */
+/** Makes a durable queue bound to a topic exchange (default: by all keys). Returns its name. */
 export const makeQueue = (
   url: string,
   {
@@ -38,7 +38,7 @@ export const makeQueue = (
     ),
   )
 
-/** Makes a topic exchange of the test's own; its name. */
+/** Makes a topic exchange for one test. Returns its name. */
 export const makeExchange = (url: string): Effect.Effect<string> =>
   Effect.scoped(
     Effect.flatMap(channelTo(url), (channel) =>
@@ -50,7 +50,7 @@ export const makeExchange = (url: string): Effect.Effect<string> =>
     ),
   )
 
-/** Reads a queue: all that has come, in its order; waits until there are so many. */
+/** Reads a queue. Waits for `count` messages, and returns all that were received since the start, in order. */
 export const follow = (
   url: string,
   queue: string,
@@ -67,7 +67,7 @@ export const follow = (
     }),
   )
 
-/** Takes what is in a queue now; the bodies, in its order. */
+/** Removes all messages that are in a queue now. Returns their bodies, in order. */
 export const drain = (url: string, queue: string): Promise<ReadonlyArray<Buffer>> =>
   Effect.runPromise(
     Effect.scoped(
@@ -81,7 +81,7 @@ export const drain = (url: string, queue: string): Promise<ReadonlyArray<Buffer>
             await Bun.sleep(200)
           }
           if (all.length > 0) channel.ackAll()
-          // Answered after what was sent before it.
+          // The answer to this comes after all acknowledgements.
           await channel.close()
           return all
         }),

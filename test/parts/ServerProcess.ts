@@ -1,7 +1,6 @@
 /**
- * A server that a test starts, kills and starts again. What a test starts it
- * stops: the server runs under a shell that kills it and removes its files when
- * the test process ends, however that ends.
+ * A server that a test starts, kills and starts again. It runs under a shell that kills it and removes its files when
+ * the test process ends, for whatever reason.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -10,19 +9,19 @@ import process from "node:process"
 import { sendSignal } from "../lib/signal.ts"
 
 export interface ServerOptions {
-  /** As errors call it. */
+  /** Its name in errors. */
   readonly name: string
-  /** What it writes is below. */
+  /** The directory of its files. */
   readonly home: string
   readonly command: readonly [program: string, ...args: ReadonlyArray<string>]
-  /** Whether it serves; `said` is the end of what it has printed. */
+  /** Whether it serves. `said` is the end of its output. */
   readonly isUp: (said: string) => boolean | Promise<boolean>
   readonly env?: NodeJS.ProcessEnv
-  /** A program that it needs beside it, for the shell. */
+  /** A shell command that runs next to it, because it needs that program. */
   readonly beside?: string
 }
 
-/** The shell's standard input is the test's: it ends with that process. */
+/** The shell's standard input is a pipe from the test process, and ends with it. */
 const supervisor = (beside?: string): string =>
   `home=$1; shift; ${beside === undefined ? "others=" : `${beside} </dev/null >&2 & others=$!`}; exec 3<&0; ` +
   '"$@" </dev/null >&2 & pid=$!; echo $pid; ' +
@@ -39,7 +38,7 @@ export class ServerProcess {
     this.#options = options
   }
 
-  /** Until it serves. */
+  /** Starts it, and waits until it serves. */
   readonly start = async (): Promise<void> => {
     const { name, home, command, isUp, env, beside } = this.#options
     let said = ""
@@ -67,7 +66,7 @@ export class ServerProcess {
     await this.#end("keep")
   }
 
-  /** Has it stop in good order, and keeps its files. */
+  /** Stops it in good order, and keeps its files. */
   readonly leave = (): Promise<void> => this.#end("leave")
 
   readonly #end = async (word: "keep" | "leave"): Promise<void> => {
@@ -78,7 +77,7 @@ export class ServerProcess {
     if (shell.exitCode === null) await once(shell, "exit")
   }
 
-  /** Ends it, and removes what it wrote. */
+  /** Ends it, and removes its files. */
   readonly stop = async (): Promise<void> => {
     await this.kill()
     rmSync(this.#options.home, { recursive: true, force: true })

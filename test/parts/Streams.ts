@@ -1,4 +1,4 @@
-/** Streams of a test's own, and what stands in them, by the NATS project's client. */
+/** Streams of a test's own, and the messages in them, by the NATS project's client. */
 import { jetstreamManager, RetentionPolicy, StorageType, type StreamAPI, type StreamConfig } from "@nats-io/jetstream"
 import { type ConnectionOptions, connect, type MsgHdrs } from "@nats-io/transport-node"
 
@@ -13,18 +13,18 @@ const headersOf = (all: MsgHdrs): Record<string, string> =>
 
 export interface Stream {
   readonly name: string
-  /** All that it ever stored, in its order, once there are so many; or what came after, beginning with a place. */
+  /** Waits for `count` messages. Returns all messages ever stored, in order, or those from sequence `from` on. */
   readonly received: (count: number, from?: number) => Promise<ReadonlyArray<Stored>>
   readonly purge: () => Promise<void>
   readonly remove: () => Promise<void>
 }
 
-/** Messages that are asked for at once. */
+/** Number of concurrent requests for messages. */
 const atOnce = 256
 
 let made = 0
 
-/** A name that no other stream has, and that is a word of a subject too. */
+/** A name that no other stream has, and that is valid as a token of a subject. */
 export const streamName = (): string => `stream${++made}`
 
 const connected = async <A>(options: ConnectionOptions, use: (streams: StreamAPI) => Promise<A>): Promise<A> => {
@@ -36,7 +36,7 @@ const connected = async <A>(options: ConnectionOptions, use: (streams: StreamAPI
   }
 }
 
-/** Makes a stream, on disk; by default of all subjects below its name. */
+/** Makes a stream on disk (default: of all subjects below its name). */
 export const makeStream = async (
   server: string,
   config: Partial<StreamConfig> = {},

@@ -1,4 +1,4 @@
-/** Topics of a test's own, and what stands in them. */
+/** Topics of a test's own, and the records in them. */
 
 import { pbkdf2Sync, randomBytes } from "node:crypto"
 import {
@@ -32,7 +32,7 @@ export const asAdmin = async <A>(broker: string, use: (admin: Admin) => Promise<
 
 let made = 0
 
-/** How many records a topic has; fails while the broker does not have all of its partitions. */
+/** Number of records in a topic. Fails until the broker has all of its partitions. */
 const endsOf = async (admin: Admin, topic: string, partitions: number): Promise<number> => {
   const each = Array.from({ length: partitions }, (_, partitionIndex) => ({
     partitionIndex,
@@ -46,7 +46,7 @@ const endsOf = async (admin: Admin, topic: string, partitions: number): Promise<
 const errorsIn = (error: unknown): ReadonlyArray<unknown> =>
   error instanceof AggregateError ? [error, ...error.errors.flatMap(errorsIn)] : [error]
 
-/** Whether a broker has no other broker for a topic yet. That is so for a moment after its start. */
+/** Whether a broker knows no other broker for a topic yet. That happens for a moment after its start. */
 const isTooEarly = (error: unknown): boolean =>
   errorsIn(error).some((one) => Reflect.get(Object(one), "apiId") === "INVALID_REPLICATION_FACTOR")
 
@@ -65,7 +65,7 @@ const onceStarted = async (call: () => Promise<unknown>): Promise<void> => {
   }
 }
 
-/** Makes a topic, with a name of its own unless it is given one, and waits until the broker has it: it answers before. */
+/** Makes a topic (default: with a unique name), and waits until the broker has it. The broker answers before that. */
 export const makeTopic = (
   broker: string,
   partitions = 1,
@@ -138,7 +138,9 @@ export const setPassword = (broker: string, name: string, password: string): Pro
     )
   })
 
-/** Follows a topic from its beginning; gives all that has come once there are so many. */
+/**
+ * Follows a topic from its beginning. Waits for `count` records, and returns all that were received since the start.
+ */
 export const follow = (
   broker: string,
   topics: ReadonlyArray<string>,
@@ -177,7 +179,7 @@ const aclOf = (resourceName: string, kind: "TOPIC" | "CLUSTER" = "TOPIC") => ({
   host: "*",
 })
 
-/** Takes one right on a resource from a user; all else stays allowed. */
+/** Denies a user one operation on a resource. Everything else stays allowed. */
 const deny = (
   broker: string,
   resource: ReturnType<typeof aclOf>,
@@ -193,18 +195,18 @@ const deny = (
     }),
   )
 
-/** Takes Write on a topic from a user; all else stays allowed. */
+/** Denies a user Write on a topic. Everything else stays allowed. */
 export const forbid = (broker: string, topic: string, principal: string): Promise<void> =>
   deny(broker, aclOf(topic), principal, "WRITE")
 
-/** Takes the right to create topics from a user; all else stays allowed. */
+/** Denies a user the creation of topics. Everything else stays allowed. */
 export const forbidCreate = async (broker: string, topic: string, principal: string): Promise<void> => {
   for (const resource of [aclOf("kafka-cluster", "CLUSTER"), aclOf(topic)]) {
     await deny(broker, resource, principal, "CREATE")
   }
 }
 
-/** Gives a user Write on a topic, and nobody anything else. */
+/** Allows a user Write on a topic, and other users nothing. */
 export const allowWrite = (broker: string, topic: string, principal: string): Promise<void> =>
   asAdmin(broker, (admin) =>
     admin.createAcls({
@@ -214,7 +216,7 @@ export const allowWrite = (broker: string, topic: string, principal: string): Pr
     }),
   )
 
-/** Gives a client a quota: what it produces in a second, in bytes. As `kafka-configs --alter` does. */
+/** Sets the quota of bytes per second that a client may produce, as `kafka-configs --alter` does. */
 export const limit = (broker: string, clientId: string, bytesPerSecond: number): Promise<void> =>
   asAdmin(broker, async (admin) => {
     const entities = [{ entityType: "client-id" as const, entityName: clientId }]
@@ -222,7 +224,7 @@ export const limit = (broker: string, clientId: string, bytesPerSecond: number):
     await admin.alterClientQuotas({ entries: [{ entities, ops }], validateOnly: false })
   })
 
-/** Has the only broker forget producers that wrote nothing for so many milliseconds; a day unless it is told. */
+/** Makes the only broker forget producers that have written nothing for `millis` (default: a day). */
 export const forgetProducersAfter = (broker: string, millis = 86_400_000): Promise<void> =>
   asAdmin(broker, (admin) => {
     const configOperation = IncrementalAlterConfigOperationTypes.SET
@@ -232,7 +234,7 @@ export const forgetProducersAfter = (broker: string, millis = 86_400_000): Promi
     })
   })
 
-/** How many producers the only broker knows of a topic's first partition. */
+/** Number of producers of a topic's first partition that the only broker knows. */
 export const producersOf = (broker: string, topic: string): Promise<number> =>
   asAdmin(broker, async (admin) => {
     const [host = "", port] = broker.split(":")
@@ -241,7 +243,7 @@ export const producersOf = (broker: string, topic: string): Promise<number> =>
     return topics[0]?.partitions[0]?.activeProducers.length ?? 0
   })
 
-/** The same of a topic whose partitions are not known. */
+/** Number of records in a topic whose partitions are not known. */
 export const sizeOf = (broker: string, topic: string): Promise<number> =>
   asAdmin(broker, async (admin) => {
     const { topics } = await admin.metadata({ topics: [topic] })

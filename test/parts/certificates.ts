@@ -1,4 +1,4 @@
-/** Certificates for one broker: an authority, a server and a client of it, and an authority of nobody. */
+/** Certificates for one broker: an authority, its server and client, and an authority that nobody trusts. */
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { makeAuthority } from "../lib/authority.ts"
@@ -6,15 +6,15 @@ import { makeAuthority } from "../lib/authority.ts"
 /** PEM files. */
 export interface Authorities {
   readonly ca: string
-  /** Key and certificate in one, as Kafka wants them. */
+  /** Key and certificate in one file, as Kafka requires. */
   readonly serverChain: string
   readonly client: string
   readonly clientKey: string
-  /** Signed nothing here. */
+  /** An authority that signed nothing here. */
   readonly strangerCa: string
 }
 
-/** Those that were made in a directory, or copied there. */
+/** Paths of the certificates that were made in a directory, or copied to it. */
 export const certificatesIn = (directory: string): Authorities => ({
   ca: join(directory, "authority.pem"),
   serverChain: join(directory, "server-chain.pem"),

@@ -1,4 +1,4 @@
-/** `bun test/parts/lock.ts`: writes the locks of Apache Kafka anew, after a version was changed. */
+/** `bun test/parts/lock.ts` rewrites the lock files of Apache Kafka after a version change. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"

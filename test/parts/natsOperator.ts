@@ -38,7 +38,7 @@ export const makeOperator = () => {
         ${accountOf(account, "relay", { limits })}
         ${accountOf(system, "system", {})}
       }`,
-    /** The text of a credentials file, that expires in so many seconds. */
+    /** The text of a credentials file that expires in `expires` seconds. */
     credentials: (expires = 0): string => {
       const user = nkeys.createUser()
       const jwt = sign(account, user, "relay", { type: "user", subs: -1, data: -1, payload: -1 }, expires)

@@ -1,6 +1,6 @@
 /**
- * An SMTP server on loopback that writes what it takes into a file, a line a
- * mail, before it answers: `bun test/parts/smtpProcess.ts PORT FILE`.
+ * An SMTP server on loopback that writes each mail into a file as a line before it answers: `bun
+ * test/parts/smtpProcess.ts PORT FILE`.
  */
 import { closeSync, openSync, writeSync } from "node:fs"
 import process from "node:process"
@@ -26,7 +26,7 @@ const server = new SMTPServer({
 })
 server.on("error", () => {})
 server.listen(Number(port), "127.0.0.1", () => process.stdout.write("listening\n"))
-// Whoever started it holds its standard input.
+// Standard input is a pipe from the parent process, and ends with it.
 process.stdin.on("end", () => {
   closeSync(out)
   process.exit(0)
