@@ -1,11 +1,9 @@
-/**
- * A line of the fault campaign: one fault, what it cost, and the verdict.
- */
+/** A line of the fault campaign: one fault, its losses and repeats, and the verdict. */
 
 export interface Options {
   /** Hours instead of minutes: the figures of a release. */
   readonly long: boolean
-  /** What a line draws at random it draws from this: the same seed, the same run. */
+  /** Seed of a line's random draws: the same seed repeats the same run. */
   readonly seed: number
   /** The compiled relay; without it the relay runs from source. */
   readonly binary?: string
@@ -19,20 +17,20 @@ export interface Outcome {
   readonly lost: number
   /** The most that one fault repeated at a sink. */
   readonly duplicates: number
-  /** The most it may repeat, by the relay's own word; `undefined` where the line repeats nothing by design. */
+  /** The most it may repeat, as the relay reports it. `undefined` if the line repeats nothing by design. */
   readonly bound?: number
   /** Everything else that must not be: sentences. A line with one fails. */
   readonly broken: ReadonlyArray<string>
-  /** What was measured beside, for the reader: "p99 12 ms", "WAL 8 MiB". */
+  /** Other measurements, for the reader: "p99 12 ms", "WAL 8 MiB". */
   readonly notes?: ReadonlyArray<string>
   /** Why it could not run on this machine; shown, and counted as skipped. */
   readonly skipped?: string
 }
 
 export interface Line {
-  /** What `--only` takes: `kill-9`, `disk-full`. */
+  /** Its name for `--only`: `kill-9`, `disk-full`. */
   readonly name: string
-  /** What happens, in a few words. */
+  /** The fault in a few words. */
   readonly fault: string
   readonly run: (options: Options) => Promise<Outcome>
 }
@@ -48,7 +46,7 @@ export interface Mutant {
   readonly replace: string
   /** The line that must fail, or a file of tests, relative to the project. */
   readonly line: string
-  /** Where few seeds show it, one that does; whoever changes what a seed draws finds another. */
+  /** A seed that shows the mutant, if few do. A change to the draws of a seed requires another seed here. */
   readonly seed?: number
 }
 

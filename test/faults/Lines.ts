@@ -1,4 +1,4 @@
-/** The campaign: every line and every mutant. A new fault is a file in one of the folders and a line here. */
+/** The campaign: every line and every mutant. A new fault needs a file in a folder and a line here. */
 
 import * as Alerts from "./alerts/Lines.ts"
 import * as Attacks from "./attacks/Lines.ts"

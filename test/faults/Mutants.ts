@@ -13,7 +13,7 @@ const copied = ["src", "test", "config", "docs", "package.json", "tsconfig.json"
 
 interface Found {
   readonly verdict: "noticed" | "ALIVE" | "skipped"
-  /** What the line said, or why it said nothing. */
+  /** The line's message, or the reason why there is none. */
   readonly why: string
 }
 
@@ -64,7 +64,7 @@ export const hunt = async (mutants: ReadonlyArray<Mutant>, seed: number): Promis
   for (const mutant of mutants) {
     const { verdict, why } = await run(mutant, mutant.seed ?? seed)
     count[verdict] += 1
-    // By what it was noticed is for the reader.
+    // The reader sees how the mutant was noticed.
     console.log(`${verdict.padEnd(7)}  ${mutant.line}: ${mutant.gone}\n    ${why}`)
   }
   const skipped = count.skipped === 0 ? "" : `; ${count.skipped} could not be tried here`

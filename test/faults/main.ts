@@ -1,11 +1,10 @@
 /**
- * `bun run faults`: breaks what can break, and counts what was lost.
+ * `bun run faults` causes every fault of the campaign, and counts lost events.
  *
  *   bun run faults [--long] [--only NAME] [--except NAME] [--seed N] [--binary dist/relay] [--bail] [--mutants]
  *
- * Prints a row a fault and exits 1 when any of them failed. A seed that failed
- * fails again. `--bail` ends with the first that failed. `--mutants` removes
- * guards on purpose, and each must make its line fail.
+ * Prints a row per fault, and exits 1 if any fault failed. A seed that failed fails again. `--bail` stops at the first
+ * failure. `--mutants` removes guards on purpose, and each must make its line fail.
  */
 import { parseArgs } from "node:util"
 import { failures, type Outcome } from "./Line.ts"

@@ -1,7 +1,6 @@
 /**
- * What was sent, what alerts came of it, and whether that is what the config
- * says: nothing lost, no alert more than there are windows and full groups, and
- * after a crash once more.
+ * Compares the alerts with the events sent and with the config. No event is lost, and there are at most as many alerts
+ * as windows and full groups. After a crash an alert may come once more.
  */
 import { type Digest, digest, groupOf, recovers, recoveryOf, type Told } from "./Failures.ts"
 
@@ -25,7 +24,7 @@ export class Account {
   readonly #sentAt = new Map<number, number>()
   readonly #acknowledgedAt = new Map<number, number>()
   readonly #digests: Array<Digest> = []
-  /** What PagerDuty was told of a failure, in order, and in which life. */
+  /** Actions that PagerDuty received for a failure, in order, each with its life. */
   readonly #told = new Map<number, Array<{ readonly action: string; readonly life: number }>>()
   readonly #invalid = new Set<string>()
 
@@ -51,7 +50,9 @@ export class Account {
     this.#invalid.add(`${service} got something invalid: ${problems.join(", ")}`)
   }
 
-  /** All of it, when everything is quiet. `bounds` is what the relay says a crash repeats at most, by sink. */
+  /**
+   * Judges everything once all is quiet. `bounds` has the most that a crash repeats, by sink, as the relay reports it.
+   */
   verdict(bounds: ReadonlyMap<string, number>): Verdict {
     const digests = this.#distinct()
     const alerts = this.#alerts(bounds.get("pagerduty") ?? 0)
@@ -121,7 +122,7 @@ export class Account {
       if (lives.has(`${life} ${first}`)) broken.push(`${group}: a digest went twice without a crash`)
       lives.add(`${life} ${first}`)
     }
-    // What was on disk while a window was open belongs to its digest, unless that was full.
+    // Events on disk while a window was open belong to its digest, unless the digest was full.
     const split = digests.filter(({ first, count }, index) => {
       const ends = (this.#sentAt.get(first) ?? 0) + wait - lag
       const next = digests[index + 1]

@@ -1,9 +1,9 @@
 /**
- * The sender's API fails in every way it can, while three sinks ask it for
- * client details, each with another wish for that case, and two don't ask.
+ * The sender's API fails in every way it can. Three sinks request client details from it, each with another setting for
+ * failures, and two sinks don't request them.
  *
- * Every client's details hold a canary, and so do the API's errors. It may be
- * seen in what the asking sinks are sent, of that client, and nowhere else.
+ * Every client's details contain a canary, and so do the API's errors. A canary may appear only in payloads to the
+ * requesting sinks, and only in events of its own client.
  */
 import type { ServerResponse } from "node:http"
 import { Effect } from "effect"
@@ -19,13 +19,13 @@ import { Search } from "./Search.ts"
 const rate = 60
 /** How long each trouble lasts, in seconds. */
 const seconds = { long: 15, normal: 1 }
-/** MiB that a relay may grow by, whatever the API answers: what is not read stands in sockets for a moment. */
+/** Largest growth of a relay in MiB, whatever the API answers. Unread data stays in sockets for a moment. */
 const growth = 128
 
 const canary = "canary"
-/** What the API wants to hear; the relay's own secret. */
+/** The credential that the API expects: the relay's own secret. */
 const token = "Bearer only-the-api-knows"
-/** Stands in every event: what a search must find, or it finds nothing at all. */
+/** Contained in every event. A search that does not find it searches nothing. */
 const marker = "an-event-as-it-was-signed"
 
 const bodyOf = (number: number): string =>
@@ -58,7 +58,7 @@ const json =
 
 const fine = json(200, (id) => record(id))
 
-/** `elsewhere` is where it leads to. */
+/** `elsewhere` is the target of the redirect. */
 const troubles = (elsewhere: string): ReadonlyArray<Trouble> => [
   // It never answers.
   () => {},
@@ -72,7 +72,7 @@ const troubles = (elsewhere: string): ReadonlyArray<Trouble> => [
   json(401, (_, { headers }) => ({ canary, headers })),
 ]
 
-/** A sink of a template: it answers with what it was sent, and has not taken that. */
+/** A sink with a template. It repeats the payload in its answer, and stores it unless it refuses it. */
 const echo = (payloads: Array<string>, isRefused: (payload: string) => boolean): Handler => {
   return (request, response) => {
     const payload = Buffer.from(request.body).toString("utf8")
@@ -91,7 +91,7 @@ interface Servers {
 }
 
 class Scene {
-  /** What each sink has taken. */
+  /** Accepted payloads, by sink. */
   readonly payloads = {
     waits: [] as string[],
     buries: [] as string[],
@@ -99,7 +99,7 @@ class Scene {
     silent: [] as string[],
   }
   readonly broken = new Set<string>()
-  /** What the API does. */
+  /** The API's current behaviour. */
   trouble: Trouble = fine
   asked = 0
   followed = 0
@@ -131,7 +131,7 @@ class Scene {
         if (request.headers.authorization !== token) this.broken.add("the API was not told who asks")
         this.trouble(decodeURIComponent(request.url.split("/").at(-1) ?? ""), request, response)
       }),
-      // One in twenty is refused for good, in words that hold what was sent.
+      // One event in twenty is rejected, in an answer that repeats the payload.
       waits: serve(echo(waits, (payload) => numberOf(JSON.parse(payload).id) % 20 === 7)),
       buries: serve(echo(buries, () => false)),
       delivers: serve(this.#service("slack", delivers)),
@@ -258,7 +258,7 @@ const run = async (scene: Scene, servers: Servers, options: Options): Promise<Ou
   }
 }
 
-/** Whether each event is where it was promised, with its own client's details or none. */
+/** Counts events that are lost, events with another client's details, and events without details. */
 const account = (
   payloads: Scene["payloads"],
   letters: ReadonlyMap<string, ReadonlySet<string>>,

@@ -24,7 +24,7 @@ const isHard = (failure: number): boolean => failure % 3 === 0
 class Scene {
   readonly account = new Account.Account()
   isAway = false
-  /** Called at the next digest; false where that is not to be answered. */
+  /** Called at the next digest. Returns false if the digest must not be answered. */
   onDigest: (() => boolean) | undefined
   readonly #refusedOnce = new Set<number>()
 
@@ -76,7 +76,7 @@ const torment = async (scene: Scene, subject: Subject, config: string, options: 
         return inWindow
       }
     })
-    // Where one window has ended the next has begun.
+    // The next window has started when one has ended.
     if (inWindow) await Bun.sleep(digest.wait * 300)
     await relay.kill("SIGKILL")
     account.life += 1

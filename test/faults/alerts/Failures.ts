@@ -1,6 +1,6 @@
 /**
- * Failures and their recoveries, by number, and what became of them at Slack
- * and at PagerDuty: told by what a person sees there.
+ * Failures and their recoveries, by number, and their alerts at Slack and at PagerDuty, identified by the text that a
+ * person sees.
  */
 
 /** How long the window of a digest is, in seconds, and how many events fill one. */
@@ -53,7 +53,7 @@ export interface Digest {
 type Json = Readonly<Record<string, unknown>>
 const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value : [])
 
-/** Reads a message to Slack: each field is a name and what it holds, a line each. */
+/** Reads a message to Slack. Each field is a name with its value on the next line. */
 export const readDigest = (body: Uint8Array): Omit<Digest, "at" | "life"> => {
   const message = JSON.parse(Buffer.from(body).toString("utf8")) as Json
   const texts = list(message.blocks).flatMap(({ fields }) => list(fields).map(({ text }) => String(text)))

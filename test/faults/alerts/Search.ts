@@ -1,4 +1,4 @@
-/** Looks for words that must be nowhere, and says where they are. */
+/** Looks for words that must not appear anywhere, and reports their places. */
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 
@@ -18,7 +18,7 @@ export class Search {
     for (const word of this.#words) if (text.includes(word)) this.#found.add(`"${word}" is in ${where}`)
   }
 
-  /** Every file below a directory, byte by byte. With a word: whether any file holds it. */
+  /** Searches every file below a directory, byte by byte. With `word`, reports whether any file contains it. */
   files(directory: string, word?: string): boolean {
     let holds = false
     for (const name of readdirSync(directory, { recursive: true, encoding: "utf8" })) {

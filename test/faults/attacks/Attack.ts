@@ -1,16 +1,14 @@
 /**
- * An attack: what is done, what must become of the thing that is attacked, and
- * what else must go on meanwhile.
+ * An attack: the hostile act, the required outcome for its target, and the work that must continue meanwhile.
  *
- * A case that fails is named with what was seen. What goes on is looked at in
- * every case: honest events to another sink and to the same one, the relay's
- * health, and its log, in which no stack may stand.
+ * A failing case is reported with its observations. Every case checks the work that must continue: honest events to
+ * another sink and to the same sink, the relay's health, and its log, which must not contain a stack.
  */
 import { sign } from "../../lib/kit.ts"
 import { eventually } from "../relay/Subject.ts"
 import { secret } from "../relay/Traffic.ts"
 
-/** What must become of a hostile event. */
+/** Required outcome of a hostile event. */
 export type Fate =
   /** At its sink, within its deadline. */
   | { readonly delivered: true }
@@ -50,7 +48,7 @@ export const deliver = async (
   }
 }
 
-/** `eventually`, for something that is looked up: what was found, or `undefined`. */
+/** Like `eventually`, but returns the value that `look` found, or `undefined`. */
 export const found = async <A>(look: () => A | undefined | Promise<A | undefined>, seconds: number) => {
   let result: A | undefined
   await eventually(
@@ -64,14 +62,14 @@ export const found = async <A>(look: () => A | undefined | Promise<A | undefined
   return result
 }
 
-/** What a log must not hold unless a case says so: a stack, or the word of a bug. */
+/** Returns lines that a log must not contain unless a case expects them: stacks and internal errors. */
 export const troubles = (log: string): ReadonlyArray<string> => {
   const lines = log.split("\n")
   const odd = lines.filter((line) => /^\s+at .+[:(]|internal error|RangeError|TypeError|Unhandled/.test(line))
   return [...new Set(odd.map((line) => line.trim().slice(0, 200)))].slice(0, 3)
 }
 
-/** Works through all, so many at once. */
+/** Works through all items, `atOnce` at a time. */
 export const inTurns = async <A>(all: Iterable<A>, atOnce: number, work: (item: A) => Promise<void>): Promise<void> => {
   const next = all[Symbol.iterator]()
   const worker = async () => {

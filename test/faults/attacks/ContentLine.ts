@@ -18,9 +18,9 @@ import { Stage } from "./Stage.ts"
 
 const cases: ReadonlyArray<Content> = [...Depths.cases, ...Texts.cases, ...Names.cases]
 
-/** Honest events behind each hostile one: few rejections among many deliveries are no reason to stop a lane. */
+/** Honest events behind each hostile event: few rejections among many deliveries don't stop a lane. */
 const honestBehind = 2
-/** A lane that stands still: said once. */
+/** Reported once for a lane that stalls. */
 const stuck = "honest events behind it do not come any more"
 /** Seconds that an honest event may take to its sink. */
 const timeoutSeconds = 10
@@ -34,7 +34,7 @@ interface Letter {
 const letters = async (stage: Stage, lane: string): Promise<ReadonlyArray<Letter>> =>
   JSON.parse(await stage.subject.ask(`/api/v1/dead-letters?limit=1000&sink=${lane}`)) as ReadonlyArray<Letter>
 
-/** In quarantine what is no envelope has no id: it is told by its bytes. */
+/** A quarantined delivery without an envelope has no id, so it is identified by its bytes. */
 const bodyOf = async (stage: Stage, id: string): Promise<Buffer> =>
   Buffer.from(
     (JSON.parse(await stage.subject.ask(`/api/v1/dead-letters/${encodeURIComponent(id)}`)) as { body: string }).body,
@@ -48,12 +48,12 @@ const letterOf = (stage: Stage, lane: string, body: string | Uint8Array) => asyn
   return undefined
 }
 
-/** What became of a hostile event that is not what should have. */
+/** Returns the outcome of a hostile event if it is not the required one. */
 const fateOf = async (stage: Stage, one: Content): Promise<string | undefined> => {
   const { fate, to, bodies, id, within } = one
   const [body = ""] = bodies
   if ("delivered" in fate) {
-    // A route that must not take it: what looks says the rest.
+    // A route must not match this event: `looks` checks that.
     if (to === "chosen") return undefined
     const all = () => bodies.every((body) => stage.has(to, id === "" ? "\u0000none" : id, body))
     if (await eventually(all, within)) return undefined

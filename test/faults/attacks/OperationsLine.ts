@@ -23,14 +23,14 @@ const all: ReadonlyArray<Case> = [
 
 /** Relays at once. */
 const atOnce = 4
-/** Seconds that a case may take: one that hangs is a failure, and not the campaign's end. */
+/** Seconds that a case may take. A case that hangs fails, and the campaign goes on. */
 const deadline = 90
 
 const run = async (options: Options): Promise<Outcome> => {
   const broken: Array<string> = []
   let acknowledged = 0
   let lost = 0
-  // For whoever looks into one of them: a part of its name.
+  // Part of a case's name, to debug that case alone.
   const only = process.env.RELAY_ATTACK
   const cases = only === undefined ? all : all.filter(({ name }) => name.includes(only))
   await inTurns(cases, atOnce, async ({ name, meanwhile, run }) => {

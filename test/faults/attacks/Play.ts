@@ -16,7 +16,7 @@ import { troubles } from "./Attack.ts"
 
 export interface Case {
   readonly name: string
-  /** What must go on, for whoever reads the table. */
+  /** The work that must continue, for readers of the table. */
   readonly meanwhile: string
   readonly run: (play: Play) => Promise<void>
 }
@@ -38,7 +38,7 @@ export class Play {
   readonly a = new Receiver()
   readonly b = new Receiver()
   readonly subject: Subject
-  /** A case says so where it takes the relay away, or has it refuse. */
+  /** Set by a case that stops the relay or makes it refuse deliveries. */
   mayRefuse = false
   relay: Relay | undefined
   #over = false
@@ -55,7 +55,7 @@ export class Play {
     return new Play(await Subject.make(options, { sinks: {}, delivery }), options)
   }
 
-  /** A sink of one of the receivers. */
+  /** A sink that delivers to a receiver. */
   to(receiver: Receiver, more: object = {}): object {
     return { type: "http", url: receiver.url, ...more }
   }
@@ -99,7 +99,7 @@ export class Play {
     await this.subject.sender.burst(count, 16)
   }
 
-  /** Applies a config; what it was answered is told where it is not `status`. */
+  /** Applies a config. Records the answer if it has another status. */
   async reload(sinks: Sinks, changes: object = {}, status = 200): Promise<string> {
     this.config(sinks, changes)
     return this.apply(status)
@@ -111,7 +111,7 @@ export class Play {
     return text
   }
 
-  /** Asks the admin API; its answer, where the status is this one. */
+  /** Sends a request to the admin API and returns its answer. Records the answer if it has another status. */
   async tell(to: string, payload?: object, status = 200): Promise<{ readonly count?: number }> {
     const [got, text] = await this.subject.tell(to, payload)
     this.check(got === status, `${to} was answered ${got} instead of ${status}: ${text.slice(0, 200)}`)
@@ -122,7 +122,7 @@ export class Play {
     }
   }
 
-  /** Replays to a sink what was received before a time; how many, once all is queued. */
+  /** Replays the events received before `until` to a sink. Returns their number once all are queued. */
   async replay(sink: string, until: number): Promise<number> {
     let [status, text] = await this.subject.tell("/replays", { events: { until }, to: { sink } })
     let replay = JSON.parse(text) as Replay
@@ -166,7 +166,7 @@ export class Play {
     return code
   }
 
-  /** Nothing is taken there: what comes is tried again. */
+  /** Makes the receiver fail, so that its events are retried. */
   shut(receiver: Receiver): void {
     receiver.answer = () => new Response(null, { status: 500 })
   }
@@ -175,7 +175,7 @@ export class Play {
     receiver.answer = () => undefined
   }
 
-  /** What was acknowledged until now. */
+  /** Numbers of all acknowledged events. */
   get acknowledged(): ReadonlyArray<number> {
     return [...this.subject.sender.acknowledged]
   }
@@ -184,12 +184,12 @@ export class Play {
     return (await this.subject.status()).lanes.find((lane) => lane.name === name)
   }
 
-  /** Waits until so many wait for a sink. */
+  /** Waits until at least `count` events are pending for a sink. */
   async waiting(name: string, count: number): Promise<void> {
     await this.until(async () => ((await this.lane(name))?.backlog ?? 0) >= count, `${name} has no ${count} waiting`)
   }
 
-  /** Waits until a receiver has all of these; says what it misses. */
+  /** Waits until a receiver has all these events, and records the missing ones. */
   async has(receiver: Receiver, numbers: ReadonlyArray<number>, name: string, seconds = 20): Promise<void> {
     await eventually(() => receiver.missing(numbers).length === 0, seconds, 50)
     const missing = receiver.missing(numbers).length

@@ -1,13 +1,12 @@
-/** What a receiver may do to one event, and what must become of that event. */
+/** A receiver's misdeeds towards one event, and the required outcome of that event. */
 import { gzipSync } from "node:zlib"
 import { dead, delivered, type Fate, settled } from "./Attack.ts"
 import { drip, type Misdeed, ok, pour, sayAndDrip } from "./Wild.ts"
 
 /**
- * `waits`: it asks for a wait, or says that the sink must be mended; the status
- * says so, and when the receiver is healed and a person resumes the lane, all
- * of it is delivered. `alone`: where others pass, the event may as well wait by
- * itself for as long as was asked, and its lane runs.
+ * `waits`: the receiver asks for a wait, or says that the sink must be fixed, and the status reports it. Once the
+ * receiver is healed and an operator resumes the lane, every event is delivered. `alone`: if other events succeed, this
+ * event may also wait by itself for the requested time, and its lane runs.
  */
 export type End = Fate | { readonly waits: RegExp; readonly alone?: true }
 
@@ -15,9 +14,9 @@ export interface Case {
   readonly name: string
   readonly does: Misdeed
   readonly end: End
-  /** Of another type than `http`. */
+  /** A sink of another type than `http`. */
   readonly sink?: object
-  /** What it answers to honest events, where that is not 204. */
+  /** Its answer to honest events, if that is not 204. */
   readonly taken?: string
 }
 
@@ -46,10 +45,10 @@ const slack = { type: "slack" }
 const pager = { type: "pagerduty", routingKey: "R", headers: { "x-relay-event-id": "{{id}}" } }
 const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
 
-/** An event that the receiver can't be asked about any more is charged, as item 4 of the campaign's list says. */
+/** An event is charged if the receiver can no longer report its outcome, as item 4 of the campaign's list says. */
 const lostConnection = dead(/closed|reached|failed|answer/)
 const tooSlow = dead(/no answer within/)
-/** The runtime's HTTP client refuses it, or takes it: either way it ends. */
+/** The runtime's HTTP client may refuse or accept the answer. Either way the event is settled. */
 const ends = settled
 
 export const cases = casesOf({

@@ -1,9 +1,9 @@
 /**
- * Receivers that do to one event what no receiver should.
+ * Receivers that mistreat one event.
  *
- * **Guarantee.** That event ends: delivered, or a dead letter with the reason; or
- * its lane waits and says for what. Honest events to the same sink pass, if the
- * sink did not ask for a wait; those to other sinks always do.
+ * **Guarantee.** That event is delivered, becomes a dead letter with the reason, or makes its lane wait and report the
+ * cause. Honest events to the same sink succeed unless the sink asked for a wait. Honest events to other sinks always
+ * succeed.
  */
 import type { Line, Options, Outcome } from "../Line.ts"
 import { eventually, Subject } from "../relay/Subject.ts"
@@ -36,7 +36,7 @@ const run = async (options: Options): Promise<Outcome> => {
   await wild.listen()
   const subject = await Subject.make(options, { sinks: {}, delivery })
   const url = (name: string) => `http://127.0.0.1:${wild.port}/${name}`
-  // An alert says its event's id nowhere in the head: it is told by a header.
+  // The head of an alert doesn't contain its event's id, so a header has it.
   const named = { headers: { "x-relay-event-id": "{{id}}" } }
   subject.write("relay.config.json", {
     sinks: Object.fromEntries([
@@ -93,7 +93,7 @@ const run = async (options: Options): Promise<Outcome> => {
         return condition !== "running" && end.waits.test(message) ? message : undefined
       }, 10)
       const letterOfIt = told === undefined ? await letter(name) : undefined
-      // A person mends it; an event that was given up meanwhile is no loss, and neither is one that passed by.
+      // An operator fixes the sink. An event that became a dead letter or waits by itself isn't lost.
       if (told === undefined && letterOfIt === undefined)
         say(`its lane does not say what it waits for: ${(await lane(name))?.condition}`)
       return
@@ -120,7 +120,7 @@ const run = async (options: Options): Promise<Outcome> => {
     await inTurns(cases, 16, attack)
     const many = [...wild.attempts].filter(([, attempts]) => attempts > 100)
     for (const [name, attempts] of many) broken.push(`${name}: tried ${attempts} times`)
-    // A person resumes what waits, and the receivers are healed: nothing is left.
+    // Waiting lanes are resumed and the receivers are healed: nothing may be left.
     wild.healed = true
     for (const one of cases) if ("waits" in one.end) await subject.tell(`/lanes/${nameOf(one)}/resume`)
     if (!(await subject.drained(20))) {

@@ -26,7 +26,7 @@ export interface Request {
 const retry = { initial: "100 millis", max: "300 millis", maxAttempts: 3 }
 const hash = (body: string | Uint8Array): string => createHash("sha256").update(body).digest("base64")
 
-/** What a service answers when it took something. */
+/** Answers of services that accepted a request. */
 const answers: Readonly<Record<string, () => Response>> = {
   slack: () => new Response("ok"),
   pager: () => new Response("{}", { status: 202 }),
@@ -136,12 +136,12 @@ export class Stage {
     return new Stage(subject, await subject.start(), server, file, kept)
   }
 
-  /** Sends a signed body to one of the webhooks. */
+  /** Sends a signed body to a webhook. */
   send(body: string | Uint8Array, webhook = "scheduling", headers = {}): Promise<number | undefined> {
     return deliver(`http://127.0.0.1:${this.subject.port}/hooks/${webhook}`, body, headers)
   }
 
-  /** What a sink was sent. */
+  /** Requests that a sink received. */
   at(sink: string): ReadonlyArray<Request> {
     return this.#all.filter((request) => request.sink === sink)
   }
@@ -152,7 +152,7 @@ export class Stage {
     if (sink === "archive") {
       return existsSync(this.#file) ? bodies(readFileSync(this.#file)).filter((one) => hash(one) === wanted).length : 0
     }
-    // Those that are new since the last look are hashed now.
+    // Hashes only the requests that are new since the last call.
     for (let index = this.#hashed; index < this.#all.length; index++) {
       const { sink: at, body: bytes } = this.#all[index] as Request
       const key = `${at} ${hash(bytes)}`

@@ -1,11 +1,10 @@
 /**
- * A receiver over bare TCP that answers honest events with 204 and hostile ones
- * with whatever a case writes into the socket: many sinks in one server, told
- * apart by the first segment of the path.
+ * A receiver over bare TCP. It answers honest events with 204, and hostile events with whatever a case writes into the
+ * socket. One server has many sinks, told apart by the first segment of the path.
  */
 import { createServer, type Server, type Socket } from "node:net"
 
-/** What a receiver does with a hostile event; `attempt` counts from 1. */
+/** A receiver's behaviour towards a hostile event; `attempt` counts from 1. */
 export type Misdeed = (socket: Socket, attempt: number) => void
 
 const end = Buffer.from("\r\n\r\n")
@@ -26,7 +25,7 @@ export class Wild {
   #server: Server | undefined
   port = 0
 
-  /** `taken` is what a sink answers to what it takes, where that is not 204. */
+  /** `taken` has the answers of sinks to accepted events, if not 204. */
   constructor(misdeeds: ReadonlyMap<string, Misdeed>, taken: Readonly<Record<string, string>>) {
     this.#misdeeds = misdeeds
     this.#taken = taken
@@ -86,13 +85,13 @@ export class Wild {
   }
 }
 
-/** The same, once something was said. */
+/** Writes `first`, then drips `what`. */
 export const sayAndDrip = (socket: Socket, first: string, what: string, every: number): void => {
   socket.write(first)
   drip(socket, what, every)
 }
 
-/** Writes something so many times a second for as long as the socket lives. */
+/** Writes `what` every `every` milliseconds for as long as the socket lives. */
 export const drip = (socket: Socket, what: string | Uint8Array, every: number): void => {
   const timer = setInterval(() => {
     if (socket.destroyed || !socket.writable) clearInterval(timer)

@@ -1,13 +1,12 @@
 /**
- * Each sink's conversation with its part is cut, at a byte of either direction
- * and in every way that a network has: all sinks in one relay, each at a byte of
- * its own, and beside them one that is left alone.
+ * Cuts each sink's conversation with its part, at a byte of either direction and in every way that a network has. All
+ * sinks run in one relay, each cut at another byte, beside a sink that is left alone.
  *
- * After each round the process lives, the healthy sink has had everything within
- * a second, what failed says why, and once the proxies behave all has arrived.
+ * After each round the process lives, the healthy sink has had every event within a second, and each failed sink
+ * reports the reason. Once the proxies behave, all events have arrived.
  *
- * The short form draws its bytes: some 50 cuts a sink, in less than two minutes. The long one
- * goes through 100 places of each conversation, for each kind and direction. A SIGTERM ends it with its account.
+ * The short form draws its bytes: about 50 cuts per sink, in less than two minutes. The long form goes through 100
+ * places of each conversation, for each kind and direction. A SIGTERM ends it with its account.
  */
 import type { Status } from "../../../src/admin/status/Status.ts"
 import { type Direction, directions, type Kind, kinds } from "../../parts/CutProxy.ts"
@@ -26,7 +25,7 @@ const batch = 3
 const times = 2
 /** Milliseconds. */
 const healthyWithin = 1_000
-/** Seconds that a round waits for its cuts, and for what they held up. */
+/** Seconds that a round waits for its cuts, and for the events that they held up. */
 const patience = { cuts: 3, rest: 90 }
 /** MiB. */
 const growth = 96
@@ -42,7 +41,7 @@ const settings = /correct "|change "|set "|grant it|no name for a topic/
 
 type Lane = Status["lanes"][number]
 
-/** What is wrong with what a lane says of a cut. */
+/** Returns the mistakes in a lane's report of a cut. */
 const wrongWords = (
   { name, condition, message, lastFailure }: Lane,
   since: number,
@@ -52,7 +51,7 @@ const wrongWords = (
   const said = lastFailure.message
   return [
     ...(/\ba bug\b/.test(said) ? [`${name} blames a bug: ${said}`] : []),
-    // What is cut is no setting; what is garbled may look like one, and a part or its code then says which.
+    // A cut must not be reported as a wrong setting. Garbage may look like one, and a part or its code then names it.
     ...(causes.test(said) || (kind === "garbage" && settings.test(said))
       ? []
       : [`${name}, ${kind}, ${condition}: names no cause: ${said}`]),
@@ -96,7 +95,7 @@ const roundsOf = ({ long, seed }: Options): ReadonlyArray<Round> => {
 /** How long conversations are, by the sink. */
 type Lengths = ReadonlyMap<Target, Readonly<Record<Direction, number>>>
 
-/** Sends a batch over connections that are made anew, and measures them. */
+/** Sends a batch over new connections, and measures the lengths of their conversations. */
 const measured = async (subject: Subject, targets: ReadonlyArray<Target>): Promise<Lengths> => {
   for (const { proxy } of targets) proxy.reset()
   await subject.sender.burst(batch)
@@ -106,9 +105,9 @@ const measured = async (subject: Subject, targets: ReadonlyArray<Target>): Promi
 
 class Stage {
   readonly broken = new Set<string>()
-  /** Of each sink: how often its conversation was broken. */
+  /** Number of times that each sink's conversation was broken. */
   readonly cuts = new Map<Target, number>()
-  /** Dead letters: what a part refuses for garbage in it is refused for good. */
+  /** Number of dead letters. A part rejects an event for good if it contains garbage. */
   letters = 0
   /** The slowest arrival at the healthy sink, in milliseconds. */
   slowest = 0
@@ -157,7 +156,7 @@ class Stage {
     return true
   }
 
-  /** Listens to what is said of the cuts, until nothing waits any more. */
+  /** Checks the lanes' reports of the cuts, until no events are pending. */
   async #watch(since: number, kind: Kind): Promise<void> {
     for (const end = performance.now() + patience.cuts * 1_000; performance.now() < end; ) {
       const { lanes } = await this.#subject.status()
@@ -174,7 +173,7 @@ const count = (numbers: ReadonlyArray<number>): ReadonlyMap<number, number> => {
   return found
 }
 
-/** What came of it all at each sink: how much is missing, and the most that a cut repeated. */
+/** Returns the number of missing events over all sinks, and the most that a cut repeated. */
 const account = async (
   stage: Stage,
   letters: ReadonlyMap<Target, ReadonlySet<string>>,

@@ -89,7 +89,7 @@ class Stage {
     this.broken.add(`${this.way}: ${what}`)
   }
 
-  /** Whether deliveries are accepted again, of which it says so itself. */
+  /** Reports whether deliveries are accepted again and `/readyz` agrees. */
   async #recovers(): Promise<boolean> {
     const began = performance.now()
     const takes = async () => (await this.#send("afterwards")) === 202 && (await this.#ready()) === 200
@@ -137,7 +137,7 @@ class Stage {
     return false
   }
 
-  /** How many that were acknowledged never came; what is wrong besides is said. */
+  /** Returns the number of acknowledged events that never arrived, and records other violations. */
   async end(): Promise<number> {
     const grown = memory(this.#pid) - this.#before
     if (grown > growth) this.#say(`it grew by ${grown.toFixed(0)} MiB`)
@@ -166,7 +166,7 @@ const run = async (options: Options): Promise<Outcome> => {
       const draw = new Draw(options.seed, `journal-${stage.way}`)
       for (const { kind, direction, place } of rounds) {
         const share = options.long ? place / count : draw.next()
-        // What is frozen is waited for: once is enough of it in the short form.
+        // A freeze takes its whole wait, so the short form has only one.
         if (kind === "freeze" && place > 0 && !options.long) continue
         played += 1
         if (!(await stage.play(kind, direction, share))) break

@@ -15,17 +15,17 @@ export interface Target {
   readonly name: string
   readonly config: object
   readonly proxy: CutProxy
-  /** The numbers of the events that it has, in its order; -1 for what is none of ours. */
+  /** The numbers of the events that it has, in its order, and -1 for any other content. */
   readonly arrived: () => ReadonlyArray<number> | Promise<ReadonlyArray<number>>
 }
 
-/** What was started, and how to end it. */
+/** Started targets, and how to stop their part. */
 export interface Part {
   readonly targets: ReadonlyArray<Target>
   readonly close: () => Promise<unknown>
 }
 
-/** What an event's bytes are: its number, or -1 where they are not what was sent. */
+/** Returns an event's number, or -1 if its bytes are not those that were sent. */
 const numberIn = (body: Uint8Array | string): number => {
   const text = typeof body === "string" ? body : Buffer.from(body).toString()
   const number = numberOf(JSON.parse(text).id)
@@ -38,7 +38,7 @@ const proxyTo = async (port: () => number): Promise<CutProxy> => {
   return proxy
 }
 
-/** A receiver that verifies what it takes: what came garbled it does not take. */
+/** A receiver that verifies events and refuses garbled ones. */
 const receiver = (secured?: typeof pem) => {
   const numbers: Array<number> = []
   const server = Bun.serve({
@@ -183,7 +183,7 @@ const rabbitMq = async (): Promise<Part> => {
   }
 }
 
-/** moto takes what is altered: before it the hash is compared with which the request was signed, as AWS does. */
+/** moto accepts altered requests, so this first compares the body with the hash that was signed, as AWS does. */
 const verifying = (moto: string) =>
   Bun.serve({
     hostname: "127.0.0.1",
@@ -198,7 +198,7 @@ const verifying = (moto: string) =>
     },
   })
 
-/** All that a queue has had, by what a message of it holds of the event. */
+/** Reads the numbers of all events that a queue has received. `bodyIn` returns the event's bytes in a message. */
 const taken = (queue: { readonly received: Topic["received"] }, bodyIn: (message: Received) => Uint8Array | string) => {
   const next = async (before: number): Promise<ReadonlyArray<number>> => {
     const all = await Effect.runPromise(queue.received(before))

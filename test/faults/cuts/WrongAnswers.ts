@@ -1,8 +1,7 @@
 /**
- * Each sink has a peer that answers wrong, in every way that its protocol has,
- * and one whose certificate is not to be trusted. The process lives, its memory
- * is bounded, the healthy sink has everything within a second, and each sink
- * says what is wrong with its peer.
+ * Each sink has a peer that gives wrong answers, in every way that its protocol has, and a peer with an untrusted
+ * certificate. The process lives, its memory is bounded, the healthy sink gets every event within a second, and each
+ * sink reports its peer's fault.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -42,7 +41,7 @@ const certificates = (directory: string) => {
   }
 }
 
-/** What says that the peer is at fault; of a certificate, that it is the certificate. */
+/** Words that blame the peer, or its certificate if that is the fault. */
 const causes = {
   answer:
     /clos|reset|ended|answer|time|protocol|reach|can't take|no RabbitMQ|no NATS|no mail server|no SMTP|does not serve|not HTTP|too old|version|greet/i,
@@ -162,7 +161,7 @@ const run = async (options: Options): Promise<Outcome> => {
 
 const phase = async (stage: Stage, subject: Subject, peers: ReadonlyMap<string, Peer>, wrong: Wrong) => {
   for (const peer of peers.values()) peer.become(wrong)
-  // What was under way when it changed is over by then.
+  // Attempts that were in flight at the change are over by then.
   await Bun.sleep(100)
   const since = Date.now()
   await subject.sender.burst(10)

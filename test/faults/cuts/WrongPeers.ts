@@ -9,7 +9,7 @@ import { createServer as createTlsServer, TLSSocket } from "node:tls"
 export const wrongs = ["stranger", "2 GB", "-1", "version", "banner", "drip", "late"] as const
 export type Wrong = (typeof wrongs)[number]
 
-/** What is said: at once where the protocol has a greeting, or to each request. */
+/** Data that a peer sends: immediately if the protocol has a greeting, otherwise in answer to each request. */
 interface Words {
   readonly greets: boolean
   readonly first: Readonly<Record<Wrong, Buffer>>
@@ -199,7 +199,7 @@ const filling = Buffer.alloc(64 * 1_024, "A")
 /** Milliseconds between two fillings: 16 MB a second. */
 const fillEvery = 4
 const dripEvery = 50
-/** Milliseconds that are longer than any client of these waits: the one of NATS waits for three seconds. */
+/** Milliseconds, longer than any of these clients waits. The NATS client waits for three seconds. */
 const lateness = 4_000
 /** To a client of NATS that is let in. */
 const endlessMessage = Buffer.from("PONG\r\nMSG a 1 2147483647\r\n")

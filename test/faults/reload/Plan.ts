@@ -1,9 +1,8 @@
 /**
- * What a config of the line says, drawn at random: which sinks there are, what
- * they are called, how they deliver; and what can be wrong with one.
+ * Draws a config of the line at random: its sinks, their names and their delivery settings, and possible mistakes.
  *
- * The listener has another certificate each time. A sink is its receiver. It may be taken out and come back, and it may change
- * its name, back and forth, saying so with `renamedFrom`.
+ * The listener has another certificate each time. A sink is identified by its receiver. It may be removed and come
+ * back, and it may be renamed back and forth with `renamedFrom`.
  */
 import { secret } from "../relay/Traffic.ts"
 
@@ -25,7 +24,7 @@ export class Plan {
   readonly #certificates: ReadonlyArray<Tls>
   readonly #expired: Tls
   readonly #random: () => number
-  /** What each receiver's sink was called last. */
+  /** The last name of each receiver's sink. */
   readonly #names: Array<string>
   #spoiled = 0
   #made = 0
@@ -39,7 +38,7 @@ export class Plan {
     this.#names = urls.map((_, index) => `sink-${index}`)
   }
 
-  /** A version that is right. The first receiver always has a sink; `whole` gives every one of them one. */
+  /** Returns a correct version. The first receiver always has a sink. With `whole`, every receiver has one. */
   next(whole = false): Version {
     const to = new Set(this.#urls.keys().filter((index) => whole || index === 0 || this.#random() < 0.6))
     const sinks = [...to].map((index) => {
@@ -77,7 +76,10 @@ export class Plan {
     }
   }
 
-  /** Of a right one, a wrong one, each kind in its turn: what the loader finds, what only a restart changes, a sink whose authority is missing, a certificate that has expired. */
+  /**
+   * Makes a wrong config of a correct one, each kind in turn: a mistake that the loader finds, a change that needs a
+   * restart, a sink whose authority is missing, an expired certificate.
+   */
   spoil({ changes }: Version): object {
     const wrong = [
       { ...changes, routes: [{ name: "everything", match: "**", to: "nobody" }] },

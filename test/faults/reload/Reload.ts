@@ -1,10 +1,9 @@
 /**
- * Another config three times a second under signed load, one in four of them
- * wrong; each right one has another certificate for the listener.
+ * Loads another config three times a second under signed load. One in four is wrong, and each correct config has
+ * another certificate for the listener.
  *
- * Each delivery must have gone where one of the configs says that were in force
- * while it was under way: to all of its sinks, to no other, once. The sinks
- * come and go, change their names and answer late or not at all meanwhile.
+ * Each delivery must have followed a config that was active while it was in progress: it went to all of its sinks, to
+ * no other, once. Meanwhile the sinks come and go, change their names, and answer late or not at all.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -89,7 +88,7 @@ export const reload: Line = {
       await Promise.all(under)
     }
 
-    /** Has a config loaded, and looks whether that came to what it should. */
+    /** Loads a config, and checks that the result is the expected one. */
     const change = async (version: Version, wrong: object | undefined): Promise<void> => {
       subject.write("relay.config.json", wrong ?? version.changes)
       const from = performance.now()

@@ -1,4 +1,6 @@
-/** What the relay shows of hostile events when it is asked: as little trouble as they made on their way. */
+/**
+ * Reads hostile events over the admin API and with commands. They must cause as little trouble there as on their way.
+ */
 import { relay } from "../../../lib/relay.ts"
 import type { Stage } from "../Stage.ts"
 import { deep, event, objects } from "./Content.ts"
@@ -22,7 +24,7 @@ const answers = async (stage: Stage, path: string, status = 200): Promise<Readon
   return /\bat .+:\d+:\d+/.test(text) ? [`${path.slice(0, 60)} answers a stack`] : []
 }
 
-/** What could move a terminal's cursor or turn its text round; tabs and ends of lines may be printed. */
+/** Characters that could move a terminal's cursor or reverse its text. Tabs and line ends may be printed. */
 const control = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/u
 
 const prints = async (stage: Stage, args: ReadonlyArray<string>, binary?: string): Promise<ReadonlyArray<string>> => {

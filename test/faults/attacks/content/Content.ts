@@ -1,4 +1,4 @@
-/** A hostile event as data: what it says, which sink it is for, and what must become of it. */
+/** A hostile event as data: its content, its sink, and its required outcome. */
 import { dead, delivered, type Fate, quarantined, refused, settled } from "../Attack.ts"
 import type { Request, SinkName } from "../Stage.ts"
 
@@ -8,12 +8,12 @@ export interface Content {
   readonly name: string
   readonly to: SinkName
   readonly bodies: ReadonlyArray<string | Uint8Array>
-  /** Ids of the bodies, where they have any. */
+  /** Id of the bodies, or empty if they have none. */
   readonly id: string
   readonly fate: Fate
   readonly webhook: string
   readonly headers: Readonly<Record<string, string>>
-  /** What is wrong with the requests that the sink got for it. */
+  /** Returns a fault of the requests that the sink got for the event. */
   readonly looks: (requests: ReadonlyArray<Request>) => string | undefined
   /** Seconds until its fate must be there. */
   readonly within: number

@@ -1,11 +1,11 @@
 /** Values too deep, too long or of another kind than expected, at every place that looks into an event. */
 import { arrays, type Content, content, dead, deep, delivered, long, objects, settled } from "./Content.ts"
 
-/** The event fails alone: the message says that the event could not be made into what is sent. */
+/** Only this event fails. The message says that the event could not be rendered. */
 const unrendered = dead(/./)
 
 export const cases: ReadonlyArray<Content> = [
-  // Where nothing looks, depth is only bytes.
+  // If nothing reads the value, depth is only bytes.
   content("objects 150,000 deep where nothing looks", "cloud", `{"deep":${objects(deep)}}`, delivered),
   content("arrays 150,000 deep in a structured CloudEvent", "structured", `{"deep":${arrays(deep)}}`, delivered),
   content("objects 150,000 deep into a file", "archive", `{"deep":${objects(deep)}}`, delivered),
@@ -13,7 +13,7 @@ export const cases: ReadonlyArray<Content> = [
     account: "acct_nobody",
     looks: (requests) => (requests.length > 0 ? "a route took what its where does not hold" : undefined),
   }),
-  // Where something does, the event fails alone.
+  // If something reads it, only the event fails.
   content("objects 150,000 deep as an order key", "keyed", `{"key":${objects(deep)}}`, unrendered),
   content("arrays 150,000 deep as an order key", "keyed", `{"key":${arrays(deep)}}`, unrendered),
   content("objects 150,000 deep as a digest's group", "digest", `{"group":${objects(deep)}}`, unrendered),

@@ -60,7 +60,7 @@ const honestPasses = async (stage: Stage, to: SinkName, broken: Array<string>): 
   }
 }
 
-/** Events that the digests tell of: by what they count. */
+/** Sums the counts of the digests whose group starts with `prefix`. */
 const told = (prefix: string) => (stage: Stage) => {
   let sum = 0
   for (const { body } of stage.at("digest")) {

@@ -124,7 +124,7 @@ export const cases: ReadonlyArray<Content> = [
   content("names where null must be", "archive", '{"first_name":"Ann","email":"a@example.com","phone":7}', delivered, {
     type: "client.updated",
   }),
-  // What comes beside the body is not signed.
+  // Only the body is signed.
   of("a webhook id that is a header of its own", "cloud", [made("cloud", '{"n":"webhook id"}')], delivered, {
     headers: { "x-service-webhook-id": "wh_%0d%0aevil" },
   }),

@@ -1,4 +1,4 @@
-/** Texts and numbers that mean something else where they are put. */
+/** Texts and numbers that have another meaning at their destination. */
 
 import type { Request } from "../Stage.ts"
 import { type Content, content, delivered } from "./Content.ts"

@@ -1,7 +1,6 @@
 /**
- * A process that ends at each step of what a person asked for. What is under
- * way goes on at the next start, or can be asked for once more; nothing that
- * waits is stranded.
+ * The process ends at each step of an operator's request. Unfinished work continues at the next start, or can be
+ * requested again. No pending event is stranded.
  */
 import { attackWhile, type Case, type Play } from "../Play.ts"
 
@@ -13,13 +12,13 @@ const moments = [0, 4, 15, 50] as const
 
 interface Step {
   readonly name: string
-  /** What is there before. */
+  /** Prepares the relay for the request. */
   readonly before: (play: Play) => Promise<void>
-  /** What is asked for; never waited for. */
+  /** Sends the request. Its answer is never awaited. */
   readonly ask: (play: Play) => Promise<unknown>
-  /** What a person does after the next start. */
+  /** An operator's actions after the next start. */
   readonly after?: (play: Play) => Promise<unknown>
-  /** How often one may come. */
+  /** Maximum number of arrivals of one event. */
   readonly most?: number
 }
 
@@ -132,7 +131,7 @@ export const cases: ReadonlyArray<Case> = [
     await play.reload({})
     void ask(play, "/lanes/a/drop")
     await play.restart("SIGKILL")
-    // It is dropped in parts: what is left of it is dropped by asking again.
+    // A lane is dropped in parts. A second request drops the rest.
     if ((await play.lane("a")) !== undefined) await ask(play, "/lanes/a/drop")
     play.check((await play.lane("a")) === undefined, "what was left of it could not be dropped")
   }),

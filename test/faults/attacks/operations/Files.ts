@@ -29,7 +29,7 @@ const config = (name: string, make: (file: string, play: Play) => void): Case =>
   },
 })
 
-/** The same for the file of a secret. */
+/** A case whose secret's file becomes something else, which a reload must refuse. */
 const secretFile = (name: string, make: (file: string) => void): Case => ({
   name: `the file of a secret becomes ${name}`,
   meanwhile: "deliveries are verified by the secret in force",
@@ -54,7 +54,7 @@ const secretFile = (name: string, make: (file: string) => void): Case => ({
 const numbersIn = (text: string): ReadonlySet<number> =>
   new Set([...text.matchAll(/"id":"evt_(\d+)"/g)].map(([, number]) => Number(number)))
 
-/** A file sink's output is made into something; `also` are files that hold what was written before. */
+/** A case that spoils a file sink's output. `also` returns other files that hold earlier output. */
 const output = (
   name: string,
   spoil: (file: string) => void,

@@ -10,7 +10,7 @@ const waits = async (play: Play, count = 60, more: object = {}): Promise<Readonl
   return play.acknowledged
 }
 
-/** Some of what waits are dead letters. */
+/** Some pending events become dead letters. */
 const mortal = { delivery: { retry: { initial: "20 millis", max: "40 millis", maxAttempts: 2 }, pauseAfter: 10_000 } }
 
 const withDeadLetters = async (play: Play): Promise<ReadonlyArray<number>> => {
@@ -90,7 +90,7 @@ export const cases: ReadonlyArray<Case> = [
     await play.reload({ a: play.to(play.a) })
     play.open(play.a)
     play.open(play.b)
-    // What waits for both goes to the receiver that has the name now.
+    // Pending events of both sinks go to the receiver that has the name now.
     await play.reload({ z: play.to(play.a, { renamedFrom: "a" }) })
     await play.has(play.a, sent, "z")
     play.check(

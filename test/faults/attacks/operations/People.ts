@@ -35,7 +35,7 @@ const status = async (play: Play, path: string, init?: RequestInit): Promise<num
   return response?.status ?? 0
 }
 
-/** Requests of the admin API that nobody should make, and what they are answered. */
+/** Requests to the admin API that nobody should make, and the statuses of their answers. */
 const odd: ReadonlyArray<readonly [path: string, init: RequestInit, statuses: ReadonlyArray<number>]> = [
   ["/api/v1/lanes/__proto__/pause", { method: "POST" }, [404]],
   ["/api/v1/lanes/_quarantine/drop", { method: "POST" }, [409]],

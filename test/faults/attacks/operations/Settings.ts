@@ -68,7 +68,7 @@ export const cases: ReadonlyArray<Case> = [
     const template = { format: "template", body: { id: "{{id}}", events: "{{events}}", count: "{{count}}" } }
     const digest = { ...template, digest: { by: ["id"], wait: "3 seconds" } }
     const told = new Set<number>()
-    // A digest is no event's own body: what it tells of is read from it.
+    // A digest isn't an event's own body, so the numbers of its events are read from its text.
     const server = Bun.serve({
       port: 0,
       fetch: async (request) => {
