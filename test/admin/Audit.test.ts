@@ -18,7 +18,7 @@ const tokens: ReadonlyArray<AdminToken> = [
 ]
 const bearer = (who: "ada" | "the-screen") => ({ authorization: `Bearer the-token-of-${who}` })
 
-/** All endpoints: `lanes.pause`, and what they are. */
+/** All endpoints, each with its name (such as `lanes.pause`), method and path. */
 const endpoints = Object.values(Api.groups).flatMap((group) =>
   Object.values(group.endpoints).map(({ identifier, method, path }) => ({
     name: `${group.identifier}.${identifier}`,
@@ -37,7 +37,7 @@ const owed = {
   bodyBase64: Buffer.from(body).toString("base64"),
 }
 
-/** A request to each, and what the audit log has of it. */
+/** A request to each endpoint, with its record in the audit log. */
 const requests: Readonly<
   Record<string, { path: string; body?: unknown; record: Partial<AuditRecord> & Pick<AuditRecord, "what" | "on"> }>
 > = {

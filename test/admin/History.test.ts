@@ -14,7 +14,7 @@ import { it } from "../lib/effect.ts"
 import { settable } from "../lib/wallClock.ts"
 import { lane } from "./fixture.ts"
 
-/** A relay's counts; the one that comes after it on the same journal continues them. */
+/** The counts of a relay. The next relay on the same journal continues them. */
 const history = Effect.fnUntraced(function* (journal: Layer.Layer<Archive> = MemoryJournal.create()) {
   const counters = Counters.make()
   const lanes: Array<LaneStatus> = []
@@ -116,7 +116,7 @@ describe("the history", () => {
       const end = 90 * 60_000 + 10_000
       expect([at.length, at[0], at.at(-1)]).toEqual([360, since + 10_000, end])
       expect(yield* hour).toMatchObject({ since: end - 3_600_000, received: 0 })
-      // Ahead for longer than what is kept.
+      // Ahead for longer than the history is kept.
       wall.ahead = 30 * 24 * 3_600_000
       yield* TestClock.adjust("90 minutes")
       wall.ahead = 0

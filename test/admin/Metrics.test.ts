@@ -154,7 +154,7 @@ describe("/metrics", () => {
     expect(body).toContain("relay_streams_owned 2\n")
     expect(body).toContain("relay_takeovers_total 3\n")
     expect(body).toContain("relay_beat_age_seconds 1.5\n")
-    // What it owns, so that the relays' sum is what they all have.
+    // Counts only the relay's own streams, so that the sum over all relays is the whole journal.
     expect(body).toContain("relay_journal_bytes 500\n")
     expect(body).toContain("relay_ready 1\n")
   })

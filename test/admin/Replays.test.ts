@@ -34,7 +34,7 @@ const run = Effect.fnUntraced(function* (request: ReplayRequest, sinks = [sink("
   return one.report
 })
 
-/** What stands in the log above a sequence: ids and sinks. */
+/** Returns the entries of the log above a sequence: the id, the sinks and whether it is a replay. */
 const above = Effect.fnUntraced(function* (sequence: number) {
   const entries = yield* (yield* whole).read(sequence, 100_000)
   return entries.map(({ event, sinks, replayed }) => [event.id, sinks.join(), replayed] as const)
@@ -142,7 +142,7 @@ describe("a replay", () => {
         const dry = yield* run({ ...request, dryRun: true })
         expect(yield* journal.head).toBe(head)
         const { dryRun: _, startedAt: __, endedAt: ___, ...said } = dry
-        // What comes after the dry run is no part of it.
+        // Events that arrive after the dry run are not part of it.
         yield* journal.append(event(`late_${round}`, { receivedAt: 1_300, accountId: "acct_1" }), ["lake"])
         const { dryRun, startedAt, endedAt, ...done } = yield* run({ events: dry.events, to: request.to })
         expect(done).toEqual(said)

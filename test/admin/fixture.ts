@@ -1,4 +1,4 @@
-/** The admin side over a journal in memory and lanes that do nothing but remember what they were told. */
+/** The admin side over a journal in memory, with lanes that only remember their calls. */
 import { Context, Duration, Effect, Layer, Ref } from "effect"
 import * as Probes from "../../src/admin/Probes.ts"
 import { RelayInfo } from "../../src/admin/RelayInfo.ts"
@@ -57,14 +57,14 @@ export const config = (admin: Partial<RelayConfig["admin"]> = {}): RelayConfig =
   })
 
 export interface Setup {
-  /** Over the config in force. */
+  /** Replaces keys of the config in force. */
   readonly config?: Partial<RelayConfig>
   readonly admin?: Partial<RelayConfig["admin"]>
   readonly lanes?: ReadonlyArray<LaneStatus>
   readonly alerts?: ReadonlyArray<AlertReport>
-  /** Over what the journal says of itself. */
+  /** Replaces fields of the journal's status. */
   readonly status?: Partial<JournalStatus>
-  /** Over the journal's audit log. */
+  /** Replaces methods of the journal's audit log. */
   readonly audit?: Partial<AuditLog>
   /** Other relays on the journal. */
   readonly fleet?: FleetStatus
@@ -73,7 +73,7 @@ export interface Setup {
   readonly before?: Handler
   /** Since when a webhook's sender is silent. */
   readonly silent?: Readonly<Record<string, number>>
-  /** What a reload comes to. */
+  /** The result of a reload. */
   readonly reload?: Reload["Service"]["reload"]
   /** Why the last reload was refused. */
   readonly refusal?: string

@@ -29,7 +29,7 @@ interface Listening {
 
 export class HttpService {
   readonly numbers: Array<number> = []
-  /** Requests so far. */
+  /** The number of requests received. */
   requests = 0
   answer: Answer = () => undefined
   readonly port: number
@@ -57,7 +57,7 @@ export class HttpService {
     return this.#accepted(asked)
   }
 
-  /** Nothing listens. */
+  /** Stops listening. */
   async stop(): Promise<void> {
     await this.#server?.stop(true)
     this.#server = undefined

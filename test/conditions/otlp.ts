@@ -9,7 +9,7 @@ import { answer, json, ofSize, page } from "./HttpRows.ts"
 import { HttpService } from "./HttpService.ts"
 import { type Condition, hostName, type Place, play } from "./Play.ts"
 
-/** The collector, and where the relay finds it. */
+/** The collector, with the URL and the proxy that the relay uses. */
 interface Collector {
   readonly service: HttpService
   readonly url?: string

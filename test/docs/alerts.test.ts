@@ -33,9 +33,9 @@ const forSixHours = (before: number, after: number) => `${before}+0x${change} ${
 const beforeTheFirstScrape = `_x${change} 1+0x*`
 
 interface Case {
-  /** In the place of what a healthy relay exports. */
+  /** Replaces series of a healthy relay. */
   readonly series: Readonly<Record<string, string>>
-  /** At these minutes: the alerts that fire, and no others. */
+  /** The alerts that fire at each minute. No others may fire. */
   readonly at: Readonly<Record<number, ReadonlyArray<string>>>
 }
 
@@ -216,9 +216,9 @@ const silentAtAll: Readonly<Record<string, Case>> = {
 
 const selector = ({ name, labels }: (typeof exported)[number]): string =>
   labels.length === 0 ? name : `${name}{${labels.map(([label, value]) => `${label}="${value}"`).join(",")}}`
-/** Its version aside, for which no rule asks. */
+/** Exported series by selector. `relay_build_info` has no labels here, because no rule reads its version. */
 const seriesOf = new Map(exported.map((one) => [one.name === "relay_build_info" ? one.name : selector(one), one]))
-/** What a healthy relay has; its clock begins with the test's. */
+/** The series of a healthy relay. Its clock starts with the test's. */
 const healthy: Readonly<Record<string, string>> = {
   [expires]: steady(days(90)),
   [begins]: steady(0),

@@ -1,4 +1,7 @@
-/** The commands of the operations page, as they stand there: the procedures on a relay that runs, and each single command. */
+/**
+ * Runs the commands of the operations page as they are written there: the procedures on a running relay, and each
+ * single command.
+ */
 import { afterAll, describe, expect, test } from "bun:test"
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -20,7 +23,7 @@ const state = join(machine, "state")
 const config = join(machine, "etc/relay.config.json")
 const env = { PATH: `${join(machine, "bin")}:${process.env.PATH}`, HOME: machine, NO_COLOR: "1" }
 
-/** Runs lines of the page in a shell that ends at the first that fails; what they print. */
+/** Runs lines of the page in a shell that ends at the first failing line. Returns their output. */
 const sh = async (script: string): Promise<string> => {
   const here = Object.entries(places).reduce((text, [from, to]) => text.replaceAll(from, join(machine, to)), script)
   const child = Bun.spawn(["sh", "-ec", here], { cwd: state, env, stdout: "pipe", stderr: "pipe" })
@@ -35,7 +38,7 @@ const sh = async (script: string): Promise<string> => {
 
 const program = (name: string) =>
   writeFileSync(join(state, name), `#!/bin/sh\nexec ${command().join(" ")} "$@"\n`, { mode: 0o755 })
-// What a service manager does, as far as the page asks for it.
+// A service manager with the actions that the page uses.
 const manager = `#!/bin/sh
 # The process that runs now: after \`relay restart\` it is another one.
 running() { grep -lz '^${config}$' /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
@@ -109,7 +112,7 @@ describe("the operations page's procedures", () => {
     expect(await trying("s/[*][*]/client.*/")).toMatch(/appointment\.created +scheduling +2 +- lake +evt_\w+ +allowed/)
     expect(await trying("s/everything/all/")).toContain("\n0 events to other sinks, ")
     expect(await sh(procedure("Putting it in force"))).toContain("+ route all")
-    // The sink is down all the while: what is owed goes along from one to the next.
+    // The sink is down throughout, so the undelivered events go along from one relay to the next.
     expect(await sh(procedure("Upgrading"))).toContain("lake")
     await trigger(3)
     expect(await sh(procedure("Downgrading"))).toContain("5 events queued for delivery")
@@ -117,7 +120,7 @@ describe("the operations page's procedures", () => {
     await trigger(4)
     await sh(procedure("Restoring a backup"))
     expect(await sh("relay status || true")).toMatch(/critical {2}journal: red\n.*events 6 to 9 are lost/)
-    // It is of the same journal: what the backup has is on its way.
+    // The backup is of the same journal, so its events are already on their way.
     const owed = await sh(procedure("Events missing from the backup"))
     expect(owed).toContain("4 events queued for delivery, 5 events already in the journal")
     status = 204
@@ -125,7 +128,7 @@ describe("the operations page's procedures", () => {
     await delivered(9)
     expect(new Set(received).size).toBe(9)
     expect(await sh("relay status --exit-code")).toStartWith("relay ")
-    // What was sent is settled a moment later, and what is not can't be erased.
+    // Delivered events are settled a moment later. Events that aren't settled can't be erased.
     for (const outcome of ["pending", "retrying"]) {
       while ((await sh(`relay events --outcome ${outcome}`)) !== "") await Bun.sleep(10)
     }
@@ -143,9 +146,9 @@ describe("the operations page's procedures", () => {
 })
 
 describe("a single command on the operations page", () => {
-  /** What stands for a name of the reader's own; a lane that was dropped is gone for the next. */
+  /** Lanes for the placeholder `OLD`. Each command takes another lane, because it may drop its lane. */
   const orphans = ["old", "older"]
-  /** Of the first in a list, which may have to fill first. */
+  /** Returns the id of the first row of a list. Waits until the list has a row. */
   const idOf = async (list: string): Promise<string> => {
     for (;;) {
       const { stdout } = await cli([...list.split(" "), "--json", "-c", config])
@@ -167,7 +170,7 @@ describe("a single command on the operations page", () => {
     STATE: () => "sink-waiting",
     FILE: () => join(state, "newer/journal.db"),
     TO: () => join(state, "salvaged.ndjson"),
-    // The journal before: a backup of the one that runs is refused.
+    // An earlier journal, because a backup of the running journal is refused.
     "/var/backups/relay.db": () => join(state, "newer/journal.db"),
   }
 

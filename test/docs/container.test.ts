@@ -1,4 +1,4 @@
-/** The container file: what it copies is enough to build the relay from, and what it makes runs without root. */
+/** The container file copies all that the build needs, and its image runs without root. */
 import { describe, expect, test } from "bun:test"
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"

@@ -1,4 +1,4 @@
-/** What a relay exports at `/metrics`: every series, of a relay that has counted each thing once. */
+/** All series at `/metrics` of a relay that has counted each thing once. */
 import { Duration, Effect } from "effect"
 import { quarantine } from "../../src/event/Event.ts"
 import { add, observeCommit, ofWebhook } from "../../src/ingest/Counters.ts"

@@ -25,7 +25,7 @@ const functions = [
   ..."bool offset without".split(" "),
 ]
 
-/** What is wrong with an expression; empty when nothing is. */
+/** Returns the faults of an expression. */
 const faults = (expr: string): ReadonlyArray<string> => {
   const found: Array<string> = []
   const say = (fault: string) => found.push(`${fault}: ${expr}`)
@@ -102,7 +102,7 @@ describe("the alert rules", () => {
       expect(held).toMatch(/^\d+[smh]$/)
       expect(["critical", "warning"]).toContain(labels.severity ?? "")
       expect(Object.keys(annotations)).toEqual(["summary", "description", "runbook_url"])
-      // What a summary names must survive the expression's aggregation.
+      // Labels in a summary must survive the expression's aggregation.
       for (const [, label = ""] of Object.values(annotations)
         .join(" ")
         .matchAll(/\$labels\.([a-z]+)/g)) {

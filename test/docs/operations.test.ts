@@ -19,7 +19,9 @@ const { groups } = Bun.YAML.parse(readFileSync(join(root, "config/monitoring/ale
   readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<Rule> }>
 }
 
-/** The states that an alert leads to: one whose link holds a label leads to one for each value that its expression asks for. */
+/**
+ * The states that each alert leads to. A link with a label leads to a state for each value in the alert's expression.
+ */
 const linked = groups
   .flatMap(({ rules }) => rules)
   .flatMap(({ alert, expr, labels, annotations: { runbook_url } }) => {
@@ -51,7 +53,7 @@ describe("the operations page", () => {
       const plural = alerts.length === 1 ? "alert" : "alerts"
       const begin = `${level.replace(/^./, (first) => first.toUpperCase())}${named === "" ? "" : `; ${plural} ${named}`}. `
       expect(text).toStartWith(begin)
-      // What it means, and what to do.
+      // A runbook explains the state and says what to do.
       if (levels[state] !== "note") expect(text.split("\n").length + text.split(". ").length).toBeGreaterThan(3)
     }
   })

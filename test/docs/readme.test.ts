@@ -1,4 +1,4 @@
-/** What the README says must work: its commands are known, the quick ones run, its links lead somewhere. */
+/** Checks the README: its commands exist, the quick ones run, and its links lead somewhere. */
 import { describe, expect, test } from "bun:test"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
@@ -17,7 +17,7 @@ const cli = readPage("docs/reference/cli.md")
 /** Every page that shows commands to run in a clone. */
 const shown = [readme, cli, readPage("config/examples/README.md"), readPage("CONTRIBUTING.md")].join("\n")
 const cwd = temporaryDirectory("readme-")
-/** As the README calls it. */
+/** Runs the source with Bun, as the README does. */
 const source = { cwd, under: "bun" }
 
 const lines = [...shown.matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(([, block]) => block?.trimEnd().split("\n") ?? [])

@@ -1,4 +1,4 @@
-/** The page on expressions: its recipes, its functions and its limits are those of the code. */
+/** The recipes, functions and limits on the page about expressions match the code. */
 import { beforeAll, describe, expect, test } from "bun:test"
 import { Effect } from "effect"
 import * as Numbers from "../../src/event/Numbers.ts"

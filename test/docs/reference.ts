@@ -1,10 +1,9 @@
 /**
- * The reference below `docs/reference`: its tables, made from the JSON Schema, a
- * row for each key with its type, default and meaning; and a page for each type of
- * sink, made of the `<type>.md` beside the sink's code and its table.
- * A table stands behind a mark, `<!-- keys: listen tls -->`; that of a type of
- * journal behind `<!-- journal: sqlite -->`, and the catalogue of event types behind
- * `<!-- event types -->`.
+ * The reference below `docs/reference`: its tables and the pages of the sinks. The tables are made from the JSON
+ * Schema, with a row for each key that shows its type, default and meaning. The page of a sink type is made from
+ * the `<type>.md` beside the sink's code and its table.
+ * A table follows the mark `<!-- keys: listen tls -->`. The table of a journal type follows `<!-- journal: sqlite -->`,
+ * and the catalogue of event types follows `<!-- event types -->`.
  *
  * After a change of a schema or a note: bun test/docs/reference.ts
  */
@@ -70,7 +69,7 @@ interface Section {
   readonly rows: ReadonlyArray<string>
 }
 
-/** All sections: the file's own keys, those of every sink, and those of each type. */
+/** Returns all sections: the file's own keys, the keys of every sink, and the keys of each type. */
 export const sections = (schema: object): ReadonlyArray<Section> => {
   const definitions = fields(fields(schema).$defs)
   const types = Object.entries(definitions).filter(([name]) => name.startsWith("sink."))
@@ -100,7 +99,7 @@ const journals = (schema: object): ReadonlyMap<string, ReadonlyArray<string>> =>
 const head = ["| key | type | default | meaning |", "|---|---|---|---|"]
 const sinks = new URL("../../src/sinks/", import.meta.url)
 
-/** What a sink's folder says of it; a folder is called as its type. */
+/** Returns the notes in a sink's folder, which has the name of the type. */
 const notesOf = (type: string): string => {
   const file = [...new Bun.Glob(`**/${type}/${type}.md`).scanSync(sinks.pathname)][0]
   if (file === undefined) throw new Error(`a folder src/sinks/${type} with a ${type}.md is missing`)

@@ -1,4 +1,4 @@
-/** The page on least rights names what the code asks for, and nothing more. */
+/** The page on least rights lists exactly the rights that the code needs. */
 import { describe, expect, test } from "bun:test"
 import { readPage } from "../lib/docs.ts"
 
@@ -23,7 +23,7 @@ describe("the page on least rights", () => {
       advised("src/sinks/aws/AwsErrors.ts", /KMSAccessDenied: .*? grant (.*?) on it/),
     ])
     for (const { Action, Resource } of policy.Statement) {
-      // Nobody knows the names of objects before.
+      // The names of objects aren't known in advance.
       expect(Resource.replace(/^(arn:aws:s3:::[a-z-]+\/)\*$/, "$1")).not.toContain("*")
       for (const action of Action) expect(Resource.split(":")[2]).toBe(action.split(":")[0])
     }

@@ -1,7 +1,6 @@
 /**
- * The code of `docs/reference/verifying.md`, taken out of the page and run in
- * each language, with signatures that the relay makes and with what a receiver
- * must refuse. The cases are made of a seed.
+ * Runs the code of `docs/reference/verifying.md` in each language, with signatures that the relay makes and with
+ * deliveries that a receiver must refuse. The cases are drawn from a seed.
  */
 import { expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
@@ -30,11 +29,11 @@ interface Case {
 
 const random = seeded(30)
 const below = (count: number): number => Math.floor(random() * count)
-/** Of any length, and of any bytes: what is signed need not be text. */
+/** Random bytes, because a signed body need not be text. */
 const bytes = (length: number): Buffer => Buffer.from(Array.from({ length }, () => below(256)))
 const oneOf = <A>(all: ReadonlyArray<A>): A => all[below(all.length)] as A
 
-/** With one byte more, or one that differs. */
+/** Returns the body with one more byte, or with one changed byte. */
 const altered = (body: Uint8Array): Uint8Array => {
   if (body.length === 0 || random() < 0.3) return Buffer.concat([body, bytes(1)])
   const copy = Buffer.from(body)
@@ -197,7 +196,7 @@ test("the page on verifying signatures has a section for each language, with its
   expect(blocks).toEqual(Object.values(languages).map(({ block }) => block))
 })
 
-/** Of a compiler only where the parts are asked for: it takes seconds. */
+/** Returns why a language is skipped. A compiler takes seconds, so it runs only with RELAY_PARTS=1. */
 const reasonToSkip = ({ program, from, compile }: Language): string | undefined => {
   if (Bun.which(program) === null) return `it needs ${program} (apt-get install ${from})`
   return compile === undefined || process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test compiles it"
@@ -219,7 +218,7 @@ for (const [name, language] of Object.entries(languages)) {
       writeFileSync(join(directory, language.file), code.replace("package webhook", "package main"))
       cpSync(join(import.meta.dir, "verifying", language.driver), join(directory, language.driver))
       if (language.compile !== undefined) execute(directory, language.compile)
-      // What is compiled by now is as old as it is; the signatures are new.
+      // The cases are made after the compilation, so that their signatures are recent.
       const cases = Array.from({ length: 25 }, () => [...senderCases(), ...standardCases()]).flat()
       const said = execute(directory, language.run(directory), `${cases.map(lineOf).join("\n")}\n`)
       const answers = said.trimEnd().split("\n")

@@ -144,7 +144,7 @@ export const instrument = (source: SourceFile, name: string): Instrumented => {
   const head = `const __counts=globalThis.__relayCounts,__first=__counts.reserve(${places}),__hit=(place)=>__counts.hit(place),__if=(place,value)=>{__counts.hit(value?place:place+1);return value};`
   let at = 0
   let text = ""
-  // Of two at the same place, the outer was found first, and the sort keeps their order.
+  // If two are at the same place, the outer was found first, and the sort keeps their order.
   for (const [place, inserted] of inserts.toSorted((a, b) => a[0] - b[0])) {
     text += source.text.slice(at, place) + inserted
     at = place

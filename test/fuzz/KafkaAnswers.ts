@@ -38,7 +38,7 @@ const errorOf = <A, E>(exit: Exit.Exit<A, E>): E | undefined => {
 const longestMessage = 3_000
 /** A message is one line of a length that a person reads, and tells no secret. */
 const requireMessage = ({ message }: { readonly message: string }, ...secrets: ReadonlyArray<string>): void => {
-  // None of these may reach a terminal.
+  // These characters must not reach a terminal.
   if (/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e]/u.test(message))
     throw new Broken("a message with control characters", JSON.stringify(message))
   if (message.length > longestMessage) throw new Broken("a message without an end", message.slice(0, 200))

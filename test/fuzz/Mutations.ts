@@ -175,7 +175,7 @@ export class Mutations {
 /** Milliseconds to shorten an input. */
 const shortenFor = 15_000
 
-/** Returns a shorter input for which `fails` still holds: without parts, from halves down to single bytes. */
+/** Returns a shorter input that still `fails`. Removes parts, from halves down to single bytes. */
 export const shrunk = async (
   input: Input,
   fails: (input: Input) => Promise<boolean>,

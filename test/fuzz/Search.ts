@@ -35,7 +35,7 @@ export class Broken extends Error {
 }
 
 export interface Finding {
-  /** The same for all inputs that show it. */
+  /** Equal for all inputs that show the finding. */
   readonly key: string
   readonly message: string
 }

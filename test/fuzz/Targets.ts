@@ -1,8 +1,7 @@
 /**
- * The targets of the fuzzing: texts and files that come from outside, each with
- * the statement that holds whatever they are. Rounds of the fault campaign, which
- * draw their inputs at random, are played by their choices too: an input's bytes
- * are then what they draw.
+ * The targets of the fuzzing: texts and files from outside, each with a statement that holds whatever they contain.
+ * Some rounds of the fault campaign, which draw their inputs at random, are targets too: an input's bytes then decide
+ * the draws.
  */
 import { isUtf8 } from "node:buffer"
 import { createHmac } from "node:crypto"

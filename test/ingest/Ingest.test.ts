@@ -201,7 +201,7 @@ describe("a request is refused", () => {
 })
 
 describe("a body that does not come", () => {
-  /** Begins a delivery that announces so much, sends so much of it, and then nothing. */
+  /** Starts a delivery that announces `announced` bytes, sends `sent` bytes, and then nothing. */
   const begin = (
     send: (request: Request) => Effect.Effect<Response>,
     announced: number,

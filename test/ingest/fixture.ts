@@ -88,7 +88,7 @@ export interface Delivery {
   readonly headers?: Readonly<Record<string, string | null>>
 }
 
-/** A delivery as the sender makes it, but for what is told. */
+/** Makes a delivery as the sender does, with the differences in `options`. */
 export const delivery = (body: string | Uint8Array<ArrayBuffer>, options: Delivery = {}): Request => {
   const bytes = typeof body === "string" ? utf8.encode(body) : body
   const headers = new Headers({

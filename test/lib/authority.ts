@@ -5,7 +5,7 @@ import { join } from "node:path"
 
 const has = spawnSync("openssl", ["version"]).status === 0
 
-/** Why there can be no certificates. With RELAY_PARTS=1 nothing is skipped: what is missing fails. */
+/** Why certificates can't be made. With RELAY_PARTS=1 nothing is skipped, so a missing program fails the tests. */
 export const lacking =
   has || process.env.RELAY_PARTS === "1" ? undefined : "openssl is missing, which makes the certificates: install it"
 
@@ -20,9 +20,8 @@ export interface Authority {
   /** PEM file of the authority's certificate. */
   readonly ca: string
   /**
-   * A certificate for `names` (`DNS:localhost,IP:127.0.0.1`): valid for so many
-   * `days`, two unless told and expired when negative; `extension` is a line
-   * such as `extendedKeyUsage=clientAuth`.
+   * Issues a certificate for `names` (`DNS:localhost,IP:127.0.0.1`) that is valid for `days` (default: 2). A negative
+   * number makes an expired certificate. `extension` is a line such as `extendedKeyUsage=clientAuth`.
    */
   readonly issue: (name: string, names: string, days?: number, extension?: string) => Certificate
   /** An authority below this one. */
@@ -36,7 +35,7 @@ const openssl = (...args: ReadonlyArray<string>): void => {
 
 const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
-/** Its files, and those of what it issues, stand in `directory` under their names. */
+/** Makes an authority. Its files and the files of its certificates are in `directory`, under their names. */
 export const makeAuthority = (directory: string, name = "authority"): Authority => {
   const at = (file: string) => join(directory, file)
   const ca = at(`${name}.pem`)

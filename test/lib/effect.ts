@@ -26,7 +26,7 @@ const run = async (effect: Effect.Effect<void, unknown>): Promise<void> => {
   throw first ?? new Error(Cause.pretty(exit.cause))
 }
 
-/** What a test logs is noise unless it asks: `RELAY_TEST_LOG=1 bun test`. */
+/** Hides the log of a test, unless `RELAY_TEST_LOG=1` is set. */
 const logging = process.env.RELAY_TEST_LOG === "1" ? Layer.empty : Logger.layer([])
 
 const effect = (name: string, body: Body, timeout?: number): void =>

@@ -1,11 +1,10 @@
 /**
- * Starts `bun test` again with what the runner takes by a flag alone, not from
- * bunfig.toml: a minute for each test, because a busy machine is slow and a test
- * that hangs is still reported. Where nothing else is asked for, files run side
- * by side: it takes half the time then, for most tests wait for a process, a
- * disk or a clock. Rehearsals are left out. Files that are named, and the parts
- * of RELAY_PARTS, which take a machine for themselves, run one after the other.
- * Where the arguments can't be read, nothing changes.
+ * Starts `bun test` again with options that the runner accepts only as flags, not from bunfig.toml. A test gets a
+ * minute, because a busy machine is slow, and a test that hangs is still reported.
+ *
+ * Without arguments, files run side by side. That takes half the time, because most tests wait for a process, a disk or
+ * a clock. Rehearsals are left out. Named files run one after the other, and so do the parts of RELAY_PARTS, which need
+ * a machine for themselves. If the arguments can't be read, nothing changes.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"

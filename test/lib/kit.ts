@@ -1,4 +1,4 @@
-/** The whole program in a test: its config, signed deliveries to it, and what came of them. */
+/** Helpers for tests of the whole program: its config, signed deliveries to it, and their results. */
 import { createHmac } from "node:crypto"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -24,8 +24,8 @@ export interface Written {
 }
 
 /**
- * Writes a config that sends everything to each of the sinks. Keys in `more` replace those of the config. Its paths
- * are relative to the directory.
+ * Writes a config that sends everything to each of the sinks. `more` replaces keys of the config. Its paths are
+ * relative to the directory.
  */
 export const writeConfig = async (
   cwd: string,
@@ -68,7 +68,7 @@ export const post = (url: string, body: string, headers: Readonly<Record<string,
 /** Delivers a body as the sender does. Returns the status. */
 export const deliver = async (url: string, body: string): Promise<number> => (await post(url, body)).status
 
-/** The body of an event. Keys in `more` replace those of the envelope. */
+/** The body of an event. `more` replaces keys of the envelope. */
 export const envelope = (id: string, data: object = {}, more: object = {}): string =>
   JSON.stringify({
     id,

@@ -1,9 +1,8 @@
 import { describe, test } from "bun:test"
 
 /**
- * A suite that needs what a machine may lack, or what must be asked for. Where
- * it is `lacking`, one line in its place says so, among the tests and at the
- * end of the run: a hundred lines without a reason would hide it.
+ * A suite that needs a part that a machine may lack, or a flag. If it is `lacking`, one line among the tests and at the
+ * end of the run gives the reason. A hundred skipped tests without a reason would hide it.
  */
 export const suiteUnless = (lacking: string | undefined, title: string, body: () => void): void =>
   describe(title, () => {

@@ -1,10 +1,13 @@
-/** What the relay wrote as lines, read back: the signed bodies, base64 undone. */
+/** Reads back the lines that the relay wrote, as the bodies that were signed. */
 
 const marked = '{"relay_base64":"'
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
-/** The bodies of a file's lines; what stands behind the last line feed is no line. Throws where one is no JSON. */
+/**
+ * Returns the bodies of a file's lines, with base64 undone. Bytes after the last line feed are not a line. Throws if a
+ * line isn't JSON.
+ */
 export const bodies = (bytes: Uint8Array): ReadonlyArray<Uint8Array> => {
   const buffer = Buffer.from(bytes)
   const all: Array<Uint8Array> = []

@@ -1,7 +1,7 @@
 /** The links of Markdown pages, and those that lead nowhere. */
 import { dirname, join } from "node:path"
 
-/** The text of a file by its path; `undefined` where there is none. */
+/** Returns the text of the file at a path, or `undefined` if it doesn't exist. */
 export type Files = (path: string) => string | undefined
 
 /** A page that a text names by a folder and its name, as a link or in a sentence; an address on the web is none. */
@@ -31,7 +31,7 @@ const anchorsOf = (text: string): ReadonlyArray<string> =>
 export const deadLinks = (page: string, files: Files): ReadonlyArray<string> =>
   deadTargets(linksOf(files(page) ?? ""), page, files)
 
-/** Those of some links that name no file, or no heading of one. They are relative to `page`. */
+/** Returns the links that lead to no file, or to no heading in it. Links are relative to `page`. */
 export const deadTargets = (links: ReadonlyArray<string>, page: string, files: Files): ReadonlyArray<string> =>
   links.filter((link) => {
     const text = files(targetOf(page, link))

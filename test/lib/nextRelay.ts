@@ -11,11 +11,11 @@ import { temporaryDirectory } from "./temporaryRoot.ts"
 
 export interface NextRelay {
   readonly version: string
-  /** What starts it. */
+  /** The path of its program. */
   readonly binary: string
 }
 
-/** A table and a column more: what a step may do while relays of the version before go on. */
+/** Adds a table and a column, as a step may do while relays of the previous version run. */
 const sqliteStep = ["CREATE TABLE of_next (a TEXT) STRICT", "ALTER TABLE log ADD COLUMN of_next TEXT"]
 const postgresStep = `CREATE TABLE of_next (a text);
   DO $do$ DECLARE name text; BEGIN

@@ -1,7 +1,7 @@
 /**
- * `bun --preload planted.ts …` with `PLANTED=PORT,KIND`: a bug in whatever client library connects to that port of this
- * machine. It is an exception in a listener, a rejection that nobody handles, or an `'error'` without a listener.
- * SIGUSR2 makes one that is no library's.
+ * `bun --preload planted.ts …` with `PLANTED=PORT,KIND` plants a bug in the client library that connects to that port
+ * of this machine. The bug is an exception in a listener, a rejection that nobody handles, or an `'error'` without a
+ * listener. SIGUSR2 throws an exception that belongs to no library.
  */
 import { EventEmitter } from "node:events"
 import { Socket } from "node:net"
@@ -10,7 +10,7 @@ const [port, kind] = (process.env.PLANTED ?? "").split(",")
 const connect = Socket.prototype.connect
 
 const plant = (socket: Socket): void => {
-  // Made while the library connects, so that its frames are in the stack, as they are in one of its own.
+  // The error is made while the library connects, so that the library's frames are in its stack, as in a real bug.
   const bug = new Error("a planted bug")
   socket.once("connect", () => {
     if (kind === "rejection") void Promise.reject(bug)

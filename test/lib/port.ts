@@ -1,10 +1,10 @@
 import { once } from "node:events"
 import { createServer } from "node:net"
 
-/** Below the ports that the system gives to outgoing connections: one of those could take it while nobody listens. */
+/** Below the ports of outgoing connections, because such a connection could take the port while nobody listens. */
 const range = { from: 12_000, to: 32_000 }
 
-/** Given out already: who was given one may not listen yet. */
+/** Ports that were already returned. The caller may not listen yet. */
 const given = new Set<number>()
 
 /** A port that is free, and stays so while a relay on it is restarted. */

@@ -1,4 +1,4 @@
-/** What tests start: the runtimes, and the program compiled. */
+/** The programs that tests start: the runtimes, and the compiled relay. */
 import { spawnSync } from "node:child_process"
 import { readdirSync, rmSync, statSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -17,7 +17,7 @@ export const denoBinary = (): string => {
 const main = "src/main.ts"
 const outfile = "dist/relay"
 
-/** Compiles as the relay is compiled, by the same script, but for what goes in and what comes out. */
+/** Compiles another entry into another file, by the script that compiles the relay. */
 export const compile = (entry: string, binary: string): void => {
   const [, ...build] = manifest.scripts["build:native"].split(" ")
   const args = build.map((word) => ({ [main]: entry, [outfile]: binary })[word] ?? word)
@@ -30,7 +30,9 @@ export const compile = (entry: string, binary: string): void => {
 
 const changedAt = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
 
-/** The relay's binary, made where there is none, or none of this source. Takes seconds then. */
+/**
+ * Returns the path of the relay's binary. Compiles it if it is missing or older than the source, which takes seconds.
+ */
 export const relayBinary = (): string => {
   const binary = join(root, outfile)
   const source = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).map((name) => join("src", name))

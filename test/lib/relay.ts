@@ -24,7 +24,7 @@ export interface StartOptions {
 
 export interface Relay {
   readonly pid: number
-  /** All of stdout so far. */
+  /** Returns the output to stdout until now. */
   readonly stdout: () => string
   readonly stderr: () => string
   /** Waits until stdout or stderr holds a text; fails when the process ends without it. */
@@ -57,7 +57,9 @@ export const command = (compiled?: string, under?: string): ReadonlyArray<string
   return [process.execPath, main]
 }
 
-/** Without what the surroundings might say: colours, and the settings of whoever runs the tests. A stop has no waits. */
+/**
+ * Returns an environment without colours and without the settings of the user who runs the tests. A stop doesn't wait.
+ */
 const environment = (env: Readonly<Record<string, string>> = {}): Record<string, string> => ({
   PATH: process.env.PATH ?? "",
   HOME: process.env.HOME ?? "",

@@ -21,9 +21,9 @@ const tasksOf = (pid: number): ReadonlyArray<string> => {
 }
 
 /**
- * Sends a signal to a process; to one that has ended it does nothing. SIGSTOP
- * only asks, and a server on another core can answer a whole request before it
- * stands: with it this returns when every thread stands, where /proc tells.
+ * Sends a signal to a process, or does nothing if the process has ended. SIGSTOP takes effect later: a server on
+ * another core can answer a whole request before it stops. So with SIGSTOP this returns when every thread has stopped,
+ * if the system has /proc.
  */
 export const sendSignal = (pid: number, signal: NodeJS.Signals): void => {
   try {

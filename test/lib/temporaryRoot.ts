@@ -1,9 +1,9 @@
 /**
- * A directory for files of tests, removed after all of them. It is preloaded:
- * an `afterAll` of a module that many test files share is that of the first.
+ * A directory for files of tests, removed after all tests. It is preloaded, because an `afterAll` in a module that many
+ * test files import belongs to the first file.
  *
- * **Gotcha.** Where files run side by side, each worker removes it after each
- * file, so a file makes what it needs with its parents.
+ * **Gotcha.** If files run side by side, each worker removes the directory after each file. So a file creates its
+ * directories with their parents.
  */
 import { afterAll } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"

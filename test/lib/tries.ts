@@ -1,12 +1,11 @@
 /**
- * What a plain `bun test` does less of, so that it ends within a minute: it
- * leaves out rehearsals, tries a tenth of the cases of a property or a seeded
- * history, and the binary alone where a test is of every runtime. With
- * RELAY_PARTS=1, as in `.ci/run`, and for files that are named, it does all.
+ * Reduces the work of a plain `bun test` so that it ends within a minute. It leaves out rehearsals, tries a tenth of
+ * the cases of a property or a seeded history, and runs only the binary if a test is for every runtime. With
+ * RELAY_PARTS=1, as in `.ci/run`, and for named files, it does all of that.
  */
 import process from "node:process"
 
-/** What `inParallel.ts` sets in a plain `bun test`. */
+/** The variables that `inParallel.ts` sets in a plain `bun test`. */
 export const fewTries = { RELAY_TRIES: "tenth" } as const
 
 const triesFew = process.env.RELAY_TRIES === fewTries.RELAY_TRIES
@@ -40,6 +39,6 @@ export const rehearsals = [
 export const onEach = <A>(programs: { readonly "the binary": A } & Readonly<Record<string, A>>) =>
   Object.entries<A>(programs).filter(([name]) => !triesFew || name === "the binary")
 
-/** As many of all cases that there are, drawn from the whole of them. */
+/** Returns `count` cases, spread evenly over all cases. */
 export const sample = <A>(all: ReadonlyArray<A>, count = tries(all.length)): ReadonlyArray<A> =>
   Array.from({ length: count }, (_, index) => all[Math.floor((index * all.length) / count)] as A)

@@ -1,4 +1,4 @@
-/** How often what waits for this thread has its turn while an effect works. */
+/** Counts the turns of the event loop while an effect works. */
 import { Effect } from "effect"
 
 export const countTurns = <A, E, R>(effect: Effect.Effect<A, E, R>) =>

@@ -21,7 +21,7 @@ export const mutated = (source: string, mutant: Pick<Result, "code" | "column" |
   return `${source.slice(0, start)}${mutant.becomes}${source.slice(start + mutant.was.length)}`
 }
 
-/** A mutant whose test is known. */
+/** A killed mutant with the file of its test. */
 type Repeatable = Result & { readonly by: string; readonly byFile: string }
 
 const isRepeatable = (one: Result): one is Repeatable => one.verdict === "killed" && one.byFile !== undefined

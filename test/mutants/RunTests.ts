@@ -31,7 +31,7 @@ const memoryOf = (pid: number): number => {
   }
 }
 
-/** `args` are those of `bun test`. As in a plain run, properties try a tenth of their cases. */
+/** Runs `bun test` with `args`. As in a plain run, properties try a tenth of their cases. */
 export const bunTest = async (root: string, args: ReadonlyArray<string>, seconds: number): Promise<Ran> => {
   const env = { ...process.env, RELAY_RUNNER: "started", RELAY_TRIES: "tenth", RELAY_UNDER: "bun" }
   // A group of its own, so that the end of a run is the end of all that it started.

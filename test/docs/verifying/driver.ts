@@ -1,4 +1,4 @@
-/** Answers a line each of what it reads: the fields in base64, the secrets with commas between them. */
+/** Answers each line of its input with a line. The fields are in base64, and commas separate the secrets. */
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 
