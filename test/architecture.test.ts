@@ -36,7 +36,7 @@ const importsMatching = (pattern: RegExp): ReadonlyArray<{ readonly file: string
       .filter(({ specifier }) => pattern.test(specifier)),
   )
 
-/** What is loaded with a file: all that it imports, and what that imports, but for types and what is imported when it is needed. */
+/** All files loaded with a file: its imports, and theirs. Types and dynamic imports don't count. */
 const loadedWith = (file: string, loaded = new Set<string>()): ReadonlySet<string> => {
   if (loaded.has(file)) return loaded
   loaded.add(file)

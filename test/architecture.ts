@@ -15,9 +15,9 @@ export interface Room {
   /** A folder of src, or a file of it. */
   readonly name: string
   readonly imports: ReadonlyArray<string>
-  /** Whether its folders are its own: other rooms import only the files beside them. */
+  /** Whether its folders are its own: other rooms import only the files next to them. */
   readonly ownFolders: boolean
-  /** Whether `node:` modules belong here, or the files where they do. */
+  /** Whether `node:` modules belong in this room, or the files that may import them. */
   readonly node: boolean | ReadonlyArray<string>
 }
 

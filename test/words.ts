@@ -1,5 +1,5 @@
 /**
- * The words that comments and public texts avoid, and where they stand.
+ * The words that comments and public texts avoid, and the places that contain them.
  *
  * To see the places: bun test/words.ts
  */
@@ -8,11 +8,11 @@ import { join } from "node:path"
 import { pagesBelow, readPage } from "./lib/docs.ts"
 import { root } from "./lib/programs.ts"
 
-/** A sentence that opens so usually lacks its subject or its verb. */
+/** A sentence with such a beginning usually lacks its subject or its verb. */
 const ellipsis =
   /^(Of|What|As|The same|Those|Whom|Such|Where|Who|Whose|Whoever|But for|So many|Nobody's|Asked|Beside)\b(?!.*\?)/
 
-/** Words that say too little, and what to write in their place. */
+/** Vague words, each with its replacement. */
 const avoided: ReadonlyArray<readonly [pattern: RegExp, use: string]> = [
   [/\ba bug in relay\b/i, "internal error"],
   [/\ball of it or nothing\b/i, "atomically"],
@@ -52,7 +52,7 @@ const sourcesBelow = (folder: string): ReadonlyArray<string> =>
     .map((name) => join(folder, name))
     .sort()
 
-/** All comments of src, and those of them that lack a subject or a verb. */
+/** All comments of src, and the comments that lack a subject or a verb. */
 export const comments = (): { readonly all: number; readonly elliptic: ReadonlyArray<Place> } => {
   const all = sourcesBelow("src").flatMap((file) => commentsOf(readPage(file)).map((one) => ({ file, ...one })))
   return { all: all.length, elliptic: all.filter(({ text }) => ellipsis.test(text)) }
@@ -82,7 +82,7 @@ const publicPages = [
   ...["config", "docs"].flatMap(pagesBelow),
 ]
 
-/** The rows of a reference's table are made of schemas, so their last cell is what is read. */
+/** Returns the last cell of a table row in the reference, because the other cells are generated from schemas. */
 const readable = (line: string): string => (line.startsWith("| `") ? (line.split(" | ").at(-1) ?? "") : line)
 
 /** The paragraphs, items and rows of the docs, and the texts of alerts and panels, that lack a subject or a verb. */

@@ -47,11 +47,11 @@ interface Message {
   readonly kind: Kind
   readonly account: string
   readonly is: (typeof actions)[number]
-  /** The same if a message is repeated. Not all services get one. */
+  /** The id of a message, which its repetitions share. Some services don't get one. */
   readonly id: string | undefined
 }
 
-/** Whether a message is about the recovery. Alertmanager's has no beginning; all others name the event's type. */
+/** Whether a message reports the recovery. Alertmanager's has no start time; all others name the event's type. */
 const isEnd = (kind: Kind, text: string): boolean =>
   kind === "alertmanager"
     ? !text.includes('"startsAt"')
@@ -105,7 +105,7 @@ interface Storm {
   /** The journal of each relay. */
   readonly relays: ReadonlyArray<object>
   readonly rounds: number
-  /** What happens in each round. By default a relay is killed, and the other one takes over if there are two. */
+  /** The failure of each round. By default a relay is killed, and the other one takes over if there are two. */
   readonly harm?: () => Promise<void>
 }
 
@@ -198,7 +198,7 @@ const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
   return { received: received(), alerts, events }
 }
 
-/** Checks what was sent about an account to a sink. Returns the number of messages that were repeated. */
+/** Checks the messages about an account at a sink. Returns the number of repetitions. */
 const checkAccount = (
   account: string,
   of: ReadonlyArray<Message>,
@@ -221,7 +221,7 @@ const checkAccount = (
   for (const [index, { action, at }] of sent.entries())
     if (action === "reminder") expect(at - (sent[index - 1]?.at ?? at)).toBeGreaterThanOrEqual(repeat)
 
-  // Without repeated messages it is what the journal says.
+  // Without repetitions, the messages are those in the journal.
   const once = of.filter(({ id }, index) => id === undefined || of.findIndex((one) => one.id === id) === index)
   const hasIds = of.every(({ id }) => id !== undefined)
   const shown: ReadonlyArray<string> = hasIds ? once.map(({ is }) => is) : [...new Set(of.map(({ is }) => is))]
@@ -265,7 +265,7 @@ const check = async (asked: Storm): Promise<void> => {
   }
 }
 
-/** The number of kills or failovers: `all`, or those of a long run. */
+/** The number of kills or failovers: `all`, or RELAY_ROUNDS for a long run. */
 const rounds = (all: number): number => Number(process.env.RELAY_ROUNDS ?? all)
 
 test(

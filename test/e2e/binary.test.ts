@@ -1,6 +1,6 @@
 /**
- * The compiled binary: quick to start, and deaf to what lies about in the
- * directory it is started in. Runs unless RELAY_UNDER asks for the source.
+ * The compiled binary starts quickly, and ignores other programs' files in its working directory. Runs unless
+ * RELAY_UNDER selects the source.
  */
 import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
@@ -15,7 +15,7 @@ if (under !== "binary") console.warn(`skipped: the binary: RELAY_UNDER=${under} 
 describe.if(under === "binary")("the binary", () => {
   const cwd = temporaryDirectory("binary-")
 
-  // What a compiled program of Bun would read unless it is told not to.
+  // A program compiled by Bun reads these files by default.
   writeFileSync(join(cwd, ".env"), "AUDIT_PATH=/nonexistent/evil.ndjson\n")
   writeFileSync(join(cwd, ".env.local"), "AUDIT_PATH=/nonexistent/evil.ndjson\n")
   writeFileSync(join(cwd, "bunfig.toml"), 'preload = ["./evil.ts"]\n')

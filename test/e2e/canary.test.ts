@@ -1,8 +1,7 @@
 /**
- * A canary in every place that must not be seen: the signing secret, the
- * admin token, a sink's credentials, tokens and URL, and a client's personal data.
- * Nothing that the relay prints, answers or publishes may hold one of them,
- * not even when its sinks fail and its journal is torn away under it.
+ * A canary is in every secret place: the signing secret, the admin token, a sink's credentials, tokens and URL, and a
+ * client's personal data. The relay must not print, answer or publish any of them, even when its sinks fail and its
+ * journal is removed.
  */
 import { afterAll, describe, expect, test } from "bun:test"
 import { readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -24,12 +23,12 @@ const all = [secret, token, credential, person, access, bearer, verifyToken]
 
 const answers = [500, 400, 429, 302, 404]
 let turn = 0
-/** What the alert services were sent. */
+/** Bodies that the alert services received. */
 const alerts: Array<string> = []
 const receiver = Bun.serve({
   port: 0,
   hostname: "127.0.0.1",
-  // A receiver that repeats in its answer what it was sent, as many do.
+  // Many receivers repeat the request in their answer, and so does this one.
   fetch: async (request) => {
     const body = await request.text()
     if (request.method === "POST" && new URL(request.url).pathname.startsWith("/alerts")) alerts.push(body)

@@ -24,7 +24,7 @@ suiteUnless(lacking, "certificates of a running relay", () => {
   const { ca, issue } = makeAuthority(cwd)
   const authority = readFileSync(ca, "utf8")
 
-  /** A certificate in a directory of its own, to which the link then leads. */
+  /** Writes a certificate into a new directory, and points the link to it. */
   const renew = (link: string, subject: string): void => {
     const { pem } = issue(subject, `IP:${host}`)
     mkdirSync(join(cwd, `${subject}.d`))
@@ -35,7 +35,7 @@ suiteUnless(lacking, "certificates of a running relay", () => {
   }
   const named = (link: string) => ({ certificate: `${link}/fullchain.pem`, key: `${link}/privkey.pem` })
 
-  /** Whose certificate a new connection gets. */
+  /** The subject of the certificate that a new connection gets. */
   const subjectAt = (port: number) =>
     new Promise<string>((resolve, reject) => {
       const socket: TLSSocket = connect({ host, port, ca: authority }, () => {

@@ -54,7 +54,7 @@ suiteUnless(
         const lanes = async () => (JSON.parse(await (await fetch(`${admin}/api/v1/status`)).text()) as Status).lanes
         const buggy = async () => (await lanes()).find(({ name }) => name === "buggy")
         await until(async () => (await buggy())?.lastFailure?.message.includes("a bug in its client library") === true)
-        // It was opened anew, and has it again.
+        // The relay opened the sink again, and the bug recurs.
         const bugs = async () =>
           new Map(
             [

@@ -1,4 +1,4 @@
-/** What the program obeys of its environment, on Bun, on Deno and as a binary. */
+/** Effects of the environment on the program, under Bun, under Deno and as a binary. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { mkdtempSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -20,7 +20,7 @@ interface Program {
 }
 const programs = { bun: { under: "bun" }, deno: { under: "deno" }, "the binary": { binary: relayBinary() } }
 
-/** A proxy that answers everything itself, and what it saw. */
+/** Requests to a proxy that answers everything itself. */
 const seen: Array<string> = []
 const proxy = Bun.serve({
   hostname: "127.0.0.1",
@@ -30,7 +30,7 @@ const proxy = Bun.serve({
     return new Response("{}")
   },
 })
-/** What the relays' sinks are: it takes whatever comes, and knows the relay by the path. */
+/** Requests to the relays' sink, which accepts everything. Their path names the relay. */
 const received: Array<string> = []
 const receiver = Bun.serve({
   hostname: "127.0.0.1",

@@ -1,4 +1,6 @@
-/** The example of config/examples/fleet.json, whole: a PostgreSQL, two relays and a load balancer, of which one relay is killed. */
+/**
+ * The example config/examples/fleet.json as a whole: a PostgreSQL, two relays and a load balancer. One relay is killed.
+ */
 
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -152,7 +154,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     async () => {
       await fleet.members[0]?.relay.kill("SIGKILL")
       const [ordered, others] = [await send("appointment.created"), await send("client.updated")]
-      // Each at least once: what the one that was killed had not stored as sent comes again.
+      // Each event arrives at least once. If the killed relay hadn't stored its delivery, it arrives again.
       await until(() => [...ordered, ...others].every((id) => received.includes(id) || audited().includes(id)))
       expect(new Set(received).size).toBe(21)
       expect(new Set(audited()).size).toBe(20)

@@ -1,7 +1,6 @@
 /**
- * What `status` of each relay says, against SQL on the tables: while one is
- * killed, while another takes over, without the database, after a failover, and
- * with its disk full.
+ * The `status` of each relay compared with SQL on the tables: while a relay is killed, while another takes over,
+ * without the database, after a failover, and when its disk is full.
  */
 
 import { afterAll, beforeAll, expect, test } from "bun:test"
@@ -77,7 +76,7 @@ const saidIn = ({ journal, lanes }: Status): Figures => ({
 
 const waitingIn = ({ fleet }: Status): number => (fleet?.relays ?? []).reduce((sum, { waiting }) => sum + waiting, 0)
 
-/** In the tables: the figures, and since when the oldest event of each lane waits. */
+/** Reads the tables. Returns the figures, and the time from which the oldest event of each lane waits. */
 const counted = async (database: Postgres) => {
   const lanes = await database.sql(lanesSql)
   const figures = figuresOf(await database.sql(journalSql), lanes)
@@ -87,7 +86,7 @@ const counted = async (database: Postgres) => {
 
 const backlogOf = ({ lanes }: Figures): number => Object.values(lanes).reduce((sum, { backlog }) => sum + backlog, 0)
 
-/** What the status of a relay says, what the tables hold, and the ages in which the two differ. */
+/** The figures in a relay's status and in the tables, and the ages in which they differ. */
 const compared = async (member: Member, database: Postgres) => {
   const { figures, oldest } = await counted(database)
   const status = await statusOf(member)
@@ -102,14 +101,14 @@ const compared = async (member: Member, database: Postgres) => {
   }
 }
 
-/** All that the status of a relay says is what the tables hold. */
+/** Checks that a relay's status equals the tables. */
 const agree = async (member: Member, database: Postgres) => {
   const { said, held } = await compared(member, database)
   expect(said).toEqual(held)
   return held.figures
 }
 
-/** The same once the other relay has told what it knows: ages come with its next sign of life. */
+/** Waits until the status equals the tables. The ages of another relay's events arrive with its next heartbeat. */
 const agreeSoon = async (member: Member, database: Postgres) => {
   await until(async () => {
     const { said, held } = await compared(member, database)

@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => running.kill())
 
-/** A command that stays; what it has written, and its end. */
+/** Runs a command that doesn't end by itself. Returns its output and its end. */
 const staying = (words: ReadonlyArray<string>) => {
   const child = Bun.spawn(words as Array<string>, {
     cwd,
@@ -70,7 +70,8 @@ describe("a command that stays", () => {
 
   test("tap shows events as they arrive, and ends with 0", async () => {
     const tap = staying([...command(), "tap", "--type", "client.*", "--json", "-c", config])
-    // It sees what comes once it listens, and nobody but itself knows when: so until it has seen one.
+    // `tap` shows events that arrive after it connects. The test can't see that moment, so it sends until `tap` has
+    // shown an event.
     const seen = tap.prints(/client\.created/)
     let isSeen = false
     void seen.then(() => {

@@ -58,14 +58,14 @@ const parse = (text: string): ReadonlyMap<string, Sample> => {
     } else if (!line.startsWith("#")) {
       const [, name = "", labels = "", value = ""] = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
       const sorted = labels.replaceAll('"', "").split(",").sort().join(" ")
-      // Of the sample's own name only what a histogram adds: `count`, `sum`, `bucket`.
+      // Drops the family's name from the sample's, so only a histogram's `count`, `sum` or `bucket` is left.
       family.values[`${name.slice(current.length + 1)} ${sorted}`.trim()] = Number(value)
     }
   }
   return families
 }
 
-/** What comes back for bytes that no client would send. */
+/** Sends bytes that no client would send. Returns the answer. */
 const raw = (port: number, text: string): Promise<string> =>
   new Promise((resolve, reject) => {
     let answer = ""
@@ -126,7 +126,7 @@ test("every counter matches the requests that were sent", async () => {
     }
     return (await fetch(`http://127.0.0.1:${port}${path}`, { method: "POST", body, headers: all })).status
   }
-  /** The same delivery so many times, each with an event of its own. */
+  /** Sends a delivery `count` times, each with an event of its own. */
   const times = async (count: number, status: number, one: () => Promise<number>) => {
     for (let n = 0; n < count; n++) expect(await one()).toBe(status)
   }

@@ -206,7 +206,7 @@ suiteUnless(lacking, "a relay with all senders", () => {
       const written = await write(name, {
         journal: { ...journal(name), maxSize: "24 MiB" },
         webhooks: { scheduling: webhooks.scheduling, noisy },
-        // Nothing listens there, so all events wait.
+        // No server listens there, so all events wait.
         sinks: { away: { type: "http", url: "http://127.0.0.1:9/" } },
         routes: [{ name: "everything", match: "**", to: "away" }],
       })

@@ -140,7 +140,7 @@ suiteUnless(reasonToSkip(), "relays that Prometheus scrapes", () => {
     const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
     expect(queries.length).toBeGreaterThan(20)
     for (const query of queries) {
-      // As Grafana fills in its variables when all are chosen.
+      // Grafana fills in its variables like this when all values are selected.
       const filled = query
         .replaceAll("$__rate_interval", "1m")
         .replaceAll("$__range", "1h")

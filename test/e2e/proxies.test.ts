@@ -48,7 +48,7 @@ for (const name of names) {
         tls: { rejectUnauthorized: false },
       })
 
-    /** Sends until a status is the answer; what comes between depends on when the proxy looks. */
+    /** Sends until the answer has this status. Earlier answers depend on the time of the proxy's health check. */
     const sendUntil = async (status: number): Promise<void> => {
       while ((await send(envelope())).status !== status) await Bun.sleep(50)
     }

@@ -1,4 +1,4 @@
-/** What is in quarantine comes out of a running relay once its config takes it. */
+/** Quarantined deliveries leave the quarantine of a running relay once its config accepts them. */
 import { expect, test } from "bun:test"
 import { deliver, envelope, secret, writeConfig } from "../lib/kit.ts"
 import { relay, startRelay } from "../lib/relay.ts"
@@ -38,7 +38,8 @@ test("a quarantined delivery is delivered once by `dlq replay` or by a repeated 
     write(sinks, keys("route"))
     expect((await ask("reload")).code).toBe(0)
 
-    // One is sent again; the others are replayed, and its letter goes without being delivered twice.
+    // The sender repeats evt_2, and the others are replayed. The dead letter of evt_2 is removed without a second
+    // delivery.
     expect(await send(bodyOf("evt_2"))).toBe(202)
     const { code, stdout } = await replay()
     expect([code, stdout]).toEqual([
@@ -51,7 +52,7 @@ test("a quarantined delivery is delivered once by `dlq replay` or by a repeated 
     const by = (key: RegExp) => received.filter((one) => key.test(one.key ?? "")).map(({ body }) => body)
     expect(received).toHaveLength(3)
     expect(by(/^evt_2$/)).toEqual([bodyOf("evt_2")])
-    // The same id with other bytes: which of the two comes first is the journal's matter, but both come.
+    // Two events have the same id and different bytes. Both arrive, and the journal decides their order.
     expect([...by(/^evt_1$/), ...by(/^evt_1:altered:[0-9a-f]{32}$/)].toSorted()).toEqual(
       [bodyOf("evt_1"), bodyOf("evt_1", { other: true })].toSorted(),
     )
@@ -95,12 +96,12 @@ test("a flood of signed bodies that aren't JSON delays no other delivery, and th
     expect(stdout).toContain("it can't be routed, and the quarantine has no space for more of this webhook")
     expect(stdout).not.toContain("journal: full")
     expect(stdout.match(/The webhook flooded has its share of the \d+ KiB that _quarantine may have/g)).toHaveLength(1)
-    // What this one webhook keeps leaves room for what others can't route.
+    // This webhook's share leaves space for deliveries of others that can't be routed.
     expect(await send("/hooks", "no JSON either")).toBe(202)
-    // Only what is settled as a dead letter can be dropped.
+    // Only a settled dead letter can be dropped.
     while ((await relay(["events", "--outcome", "pending", "-c", "flood.json"], { cwd })).stdout !== "")
       await Bun.sleep(10)
-    // Room is made by hand, and taken at once.
+    // An operator frees space, and the webhook can use it immediately.
     expect((await relay(["dlq", "drop", "--sink", "_quarantine", "-c", "flood.json"], { cwd })).code).toBe(0)
     expect(await send("/flooded", "one more")).toBe(202)
   } finally {

@@ -23,7 +23,7 @@ afterAll(() => Promise.all(running.map((one) => one.kill())))
 
 let number = 0
 
-/** A relay with its own config, and what it takes to change that and to send. */
+/** A relay with its own config, and functions that change the config and send. */
 const start = async (parts: Parts, args: ReadonlyArray<string> = []) => {
   const keys = ({ sinks: _, secrets, ...more }: Parts) => ({
     ...(secrets && { webhooks: { scheduling: { path: "/hooks", secrets } } }),
@@ -39,14 +39,14 @@ const start = async (parts: Parts, args: ReadonlyArray<string> = []) => {
     name,
     process,
     write,
-    /** As an editor does: another file takes its name. */
+    /** Editors save like this: a new file takes the config's name. */
     replace: (parts: Parts) => {
       write(parts, `${name}.new`)
       renameSync(join(cwd, `${name}.new`), join(cwd, name))
     },
     ask,
     reload: () => ask("reload"),
-    /** The same without a process of its own. */
+    /** Reloads without starting a command. */
     post: () => fetch(`${admin}/api/v1/reload`, { method: "POST" }),
     metrics: async () => (await fetch(`${admin}/metrics`)).text(),
     deliveries: ports[0],
@@ -223,7 +223,7 @@ describe.concurrent("relay reload", () => {
     socket.write(
       `POST /hooks HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nx-service-signature: ${sign(body)}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 20)}`,
     )
-    // It is under way once the listener has answered what was sent after it.
+    // The listener has read the half request once it has answered a request sent after it.
     await send(deliveries, "evt_between")
     write({ sinks: { ...slow, ...sinks("after") } })
     expect((await post()).status).toBe(200)

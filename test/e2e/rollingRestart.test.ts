@@ -82,7 +82,7 @@ const reasonToSkip = (program: string, version: string): string | undefined => {
   return process.env.RELAY_PARTS === "1" ? undefined : `RELAY_PARTS=1 bun test runs it with ${program}`
 }
 
-/** Sends 300 deliveries a second until it is told to stop. Returns the number of each status or error. */
+/** Sends 300 deliveries a second until `end` is called. Returns the number of each status or error. */
 const load = (url: string) => {
   const counts = new Map<number | string, number>()
   const open = new Set<Promise<void>>()

@@ -1,4 +1,4 @@
-/** `relay run` as a process: what it prints, how it ends. RELAY_UNDER chooses the runtime, or the binary. */
+/** `relay run` as a process: its output and its end. RELAY_UNDER selects the runtime, or the binary. */
 import { describe, expect, test } from "bun:test"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -47,7 +47,7 @@ describe("relay run", () => {
         expect((await relay(["trigger", type, "-c", config], { cwd })).code).toBe(0)
       }
     }
-    // What no attempt has begun for when a drain begins is for the next start: so first they arrive.
+    // A drain leaves events without an attempt to the next start, so this waits until all have arrived.
     while (typesIn("audit.ndjson").length < 2 || typesIn("trouble.ndjson").length < 1) await Bun.sleep(10)
     expect(await running.kill("SIGTERM")).toBe(0)
     expect(typesIn("audit.ndjson")).toEqual(["appointment.created", "appointment.meeting.create_failed"])

@@ -1,8 +1,7 @@
 /**
- * The relay under a service manager: what it says on a real notify socket, and
- * the unit. RELAY_UNDER chooses the runtime, or the binary. The socket's other
- * end is Python, because neither runtime can read one; without it the test is
- * skipped and says so.
+ * The relay under a service manager: its messages to a real notify socket, and the unit. RELAY_UNDER selects the
+ * runtime, or the binary. Python reads the other end of the socket, because neither runtime can. Without Python the
+ * test is skipped with that reason.
  */
 import { afterEach, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
@@ -45,7 +44,7 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill()
 })
 
-/** A notify socket; gives its datagrams one by one. If it is full, it is not read before `goOn`. */
+/** A notify socket that returns its datagrams one by one. If it is full, it isn't read before `goOn`. */
 const manager = async (path: string, ...full: ReadonlyArray<"full">) => {
   const words = ["python3", "-c", listener, path, ...full]
   const child = Bun.spawn(words, { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
@@ -67,7 +66,7 @@ const manager = async (path: string, ...full: ReadonlyArray<"full">) => {
   return Object.assign(message, { goOn })
 }
 
-/** The next that is no beat: one may come between any two others. */
+/** Returns the next message that isn't a heartbeat. Heartbeats may arrive between any two others. */
 const pastBeats = async (message: () => Promise<string>): Promise<string> => {
   let said = await message()
   while (said.startsWith("WATCHDOG=1")) said = await message()

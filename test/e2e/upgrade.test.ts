@@ -1,6 +1,6 @@
 /**
- * An upgrade under load and back: this relay, and the next version of it. The
- * sender of this test repeats what is refused or not answered.
+ * An upgrade under load and a downgrade, between this relay and its next version. The sender of this test repeats
+ * deliveries that are refused or not answered.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
@@ -24,15 +24,15 @@ beforeAll(async () => {
   before = stdout.trim().replace(/^relay v/, "")
 }, 60_000)
 afterAll(async () => {
-  // After a test that did not end: what its relays said.
+  // If a test didn't end, this prints the output of its relays.
   for (const one of running) console.error(one.stdout() + one.stderr())
   await Promise.all([...running].map((one) => one.kill("SIGKILL")))
 })
 
-/** The log's words for each stream that a relay takes. */
+/** Text in the log for each stream that a relay takes over. */
 const takeover = "has taken over the stream"
 
-/** Waits until a receiver has all of these. */
+/** Waits until a receiver has all of these events. */
 const arrived = (receiver: Receiver, numbers: Iterable<number>): Promise<void> => {
   const wanted = new Set(receiver.missing(numbers))
   if (wanted.size === 0) return Promise.resolve()
@@ -44,11 +44,11 @@ const arrived = (receiver: Receiver, numbers: Iterable<number>): Promise<void> =
   })
 }
 
-/** Every fourth event is of a type that is delivered in the order of its account, by one relay for all. */
+/** Every fourth event has a type that one relay delivers in the order of its account. */
 const bodyOf = (number: number): string =>
   number % 4 === 0 ? usual(number).replace("appointment.created", "appointment.rescheduled") : usual(number)
 
-/** Three sinks: one rejects some events, one takes none, and one keeps an order; until they are opened. */
+/** Three sinks until `open`: the first rejects some events, the second is unavailable, and the third keeps an order. */
 const receivers = () => {
   const [live, late, ordered] = [new Receiver(), new Receiver(), new Receiver()]
   live.answer = (number) => (number % 10 === 3 ? new Response(null, { status: 422 }) : undefined)
@@ -67,11 +67,11 @@ const receivers = () => {
     open: () => {
       for (const one of all) one.answer = () => undefined
     },
-    /** Waits until the sinks have all that was accepted, as it was sent; `replay` replays the first one's dead letters. */
+    /** Waits until the sinks have all accepted events unchanged. `replay` replays the first sink's dead letters. */
     haveAll: async (accepted: Iterable<number>, replay: () => Promise<{ readonly code: number }>) => {
       const numbers = [...accepted]
       const plain = numbers.filter((number) => number % 4 !== 0)
-      // What was rejected last may be a dead letter only after a replay has looked for them.
+      // An event that was rejected last may become a dead letter after the replay, so this repeats the replay.
       while (live.missing(plain).length > 0) expect((await replay()).code).toBe(0)
       await Promise.all([arrived(live, plain), arrived(late, plain)])
       await arrived(
@@ -84,7 +84,7 @@ const receivers = () => {
   }
 }
 
-/** One relay's place on a machine: its directory, its config and its addresses, whichever version runs there. */
+/** One relay's place on a machine: its directory, its config and its addresses, for any version. */
 const placeOf = async (config: object, journal?: object) => {
   const cwd = temporaryDirectory("upgrade-")
   const [port, admin] = [await freePort(), await freePort()]
@@ -122,7 +122,10 @@ const placeOf = async (config: object, journal?: object) => {
 }
 type Place = Awaited<ReturnType<typeof placeOf>>
 
-/** Sends events, each to one place after the other until it is accepted; about 200 a second, so that the machine is not full. */
+/**
+ * Sends about 200 events a second, so that the machine is not overloaded. Each event goes to one place after the other
+ * until it is accepted.
+ */
 const loadOn = (places: ReadonlyArray<Place>) => {
   let sent = 0
   let isOver = false
@@ -146,7 +149,7 @@ const loadOn = (places: ReadonlyArray<Place>) => {
   }
   return {
     accepted,
-    /** Until so many more were accepted, by one of the places if it is told. */
+    /** Waits until `count` more events were accepted, by the given place or by any. */
     more: (count: number, place?: Place) => {
       const acknowledged = place?.sender.acknowledged ?? accepted
       const wanted = acknowledged.size + count
@@ -213,7 +216,7 @@ suiteUnless(reasonToSkip(), "a rolling upgrade of relays on one PostgreSQL, unde
     await load.more(40)
     expect(await first.kill()).toBe(0)
     const third = await a.start(next)
-    // The schema is that of the next; the other relay takes deliveries, and does what operators ask.
+    // The schema is the next version's. The old relay still accepts deliveries, and answers operators.
     await Promise.all([load.more(40, a), load.more(40, b)])
     expect(second.stdout() + second.stderr()).not.toMatch(/ERROR/)
     for (const args of [
@@ -225,7 +228,8 @@ suiteUnless(reasonToSkip(), "a rolling upgrade of relays on one PostgreSQL, unde
       const { code, stdout, stderr } = await b.run(args)
       expect([args, code === 0 ? "" : stdout + stderr]).toEqual([args, ""])
     }
-    // It takes over what the next one leaves. Whether it had what the first left depends on who was sooner.
+    // The old relay takes over the next version's streams. It already has the first relay's if it was the faster of the
+    // two.
     const taken = second.stdout().split(takeover).length + second.stderr().split(takeover).length - 1
     expect(await third.kill()).toBe(0)
     await second.prints(new RegExp(`(${takeover}[\\s\\S]*){${taken}}`))
@@ -239,7 +243,7 @@ suiteUnless(reasonToSkip(), "a rolling upgrade of relays on one PostgreSQL, unde
     const all = [await b.start(next), await a.start(next)]
     await Promise.all([load.more(40, a), load.more(40, b)])
 
-    // Back: the old relays begin anew with what the next ones owe.
+    // Downgrade: the old relays start with a new schema, and import the events that the next ones have not delivered.
     for (const one of all) expect(await one.kill()).toBe(0)
     const lines = (procedures.get("Downgrading several relays") ?? "").trim().split("\n")
     expect(lines.length).toBe(2)

@@ -36,7 +36,10 @@ const { render } = Template.compile("{{id}} {{/client/first_name}} {{/client/ema
 
 const quietly: Sink["send"] = () => Effect.succeed(allSent)
 
-/** A sink that asks, over an API, and what it was sent; it does as `send` says. */
+/**
+ * A sink that requests client details from an API, the events sent to it, and the requests to the API. `send` decides
+ * how a send ends.
+ */
 const asking = Effect.fnUntraced(function* (
   handler: Handler,
   without: Clients.WithoutDetails = "wait",
@@ -284,7 +287,7 @@ describe("an API that", () => {
     })
     yield* sink.send(Array.from({ length: 20 }, (_, index) => about(index, `cl_${index}`)))
     expect(sent.length).toBe(20)
-    // One after the other they would all have been asked for.
+    // If each event waited in turn, details would be requested for all of them.
     expect(paths.length).toBeLessThan(20)
   })
 

@@ -23,7 +23,7 @@ export interface Claim {
   /** The README's command; an evidence run may add flags. */
   readonly command: string
   readonly flags?: string
-  /** When the claim holds, and what the command can't show. */
+  /** The conditions of the claim, and the limits of its evidence. */
   readonly condition: string
   readonly figures: ReadonlyArray<Figure>
   /** The command measures, and has bounds of its own that are stricter than the claim. It exits 1 beyond them. */

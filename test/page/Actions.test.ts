@@ -1,4 +1,4 @@
-/** Every action of the page, in a real browser on the compiled relay. What is asserted was done is asked of the relay. */
+/** Every action of the page, in a real browser on the compiled relay. The tests ask the relay for the effects. */
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
 import type { Browser, Page } from "playwright-core"
 import { suiteUnless } from "../lib/lacking.ts"
@@ -36,7 +36,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   }
   const button = (name: string | RegExp) => page.getByRole("button", { name, exact: typeof name === "string" })
   const says = (text: string | RegExp) => page.getByText(text).first().waitFor()
-  /** Answers the question with yes; gives what it said would happen. */
+  /** Confirms the dialog. Returns its text. */
   const yes = async (name: string | RegExp): Promise<string> => {
     const dialog = page.getByRole("dialog")
     const text = (await dialog.textContent()) ?? ""
@@ -577,7 +577,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await says("Live")
     await page.route("**/api/**", (route) => route.abort())
     await page.getByRole("link", { name: "Events" }).click()
-    // The connection's, and that of the view.
+    // The connection's error and the view's error.
     await page.getByRole("alert").nth(1).waitFor()
     await page.unroute("**/api/**")
     await page.locator("main:not(.stale)").waitFor()

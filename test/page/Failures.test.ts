@@ -1,4 +1,4 @@
-/** An operator looks for the reason of a failure, on a phone and on a desk: what the first screen shows. */
+/** An operator looks for the reason of a failure, on a phone and on a desktop. The first screen must show it. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
 import type { Browser, Page } from "playwright-core"
 import { suiteUnless } from "../lib/lacking.ts"

@@ -1,4 +1,4 @@
-/** What the page must hold against: readers of screens, hostile content, other sites, a token, and its weight. */
+/** The page's accessibility and size, and its safety against hostile content, other sites and leaks of a token. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"

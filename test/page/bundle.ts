@@ -1,8 +1,8 @@
 /**
- * The page's script and style as the relay serves them, made of src/page/browser.
+ * The page's script and style as the relay serves them, built from src/page/browser.
  *
- * They are committed, because the relay also runs from its source, under Bun
- * and under Deno, where nothing would make them; a test says when they are old.
+ * They are committed, because the relay also runs from its source under Bun and Deno, without a build. A test fails
+ * when they are outdated.
  *
  * After a change of the page: bun test/page/bundle.ts
  */

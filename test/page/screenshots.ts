@@ -17,7 +17,7 @@ const themes = ["light", "dark"] as const
 
 const types = ["appointment.created", "appointment.meeting.create_failed", "client.updated", "booking_intent.created"]
 
-/** Ordinary traffic, with a sink that rejects some events and one that is unavailable at the end. */
+/** Ordinary traffic. One sink rejects some events, and another is unavailable at the end. */
 const traffic = async (seconds: number) => {
   site.answers.set("/crm", () =>
     site.received.length % 97 === 0
@@ -66,7 +66,7 @@ const readme = async () => {
 
 const folder = join(root, "dist/screenshots")
 
-/** What is asked of each view before it is shown. */
+/** The steps in each view before its screenshot. */
 const views: Readonly<Record<string, { readonly view: string; readonly act?: (page: Page) => Promise<unknown> }>> = {
   overview: { view: "" },
   live: {

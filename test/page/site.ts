@@ -9,9 +9,9 @@ import { type Relay, relay, startRelay } from "../lib/relay.ts"
 const secret = "a-secret-of-the-page-suite"
 export const token = "a-token-of-the-page-suite-0123456789"
 
-/** Where it is shown as text, none of this changes the page, runs, or turns what stands beside it. */
+/** Shown as text, this must not change the page, run, or reverse the text next to it. */
 export const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>&lt;b&gt;\u202egnp.exe\u2066\u0007`
-/** Somebody's, and so masked until asked. */
+/** Personal data, which the page masks until the reader asks for it. */
 export const personal = "Ada Lovelace, +44 20 7946 0000"
 
 export interface Site {
@@ -19,11 +19,11 @@ export interface Site {
   readonly url: string
   readonly config: () => Record<string, unknown>
   readonly writeConfig: (config: unknown) => void
-  /** What sinks answer, by path. */
+  /** The sinks' answers, by path. */
   readonly answers: Map<string, () => Response>
-  /** Paths that sinks were asked for. */
+  /** Paths of the requests to sinks. */
   readonly received: Array<string>
-  /** A signed delivery; its status. */
+  /** Sends a signed delivery. Returns the status. */
   readonly deliver: (event: {
     readonly id: string
     readonly type: string
@@ -31,18 +31,18 @@ export interface Site {
     readonly object?: object
   }) => Promise<number>
   readonly deliverUnsigned: (path: string) => Promise<number>
-  /** A command, to its end; stdout. */
+  /** Runs a command to its end. Returns its stdout. */
   readonly run: (...args: ReadonlyArray<string>) => Promise<string>
   /** Kills the relay and starts it again; `meanwhile` runs between. */
   readonly restart: (meanwhile: () => Promise<void>) => Promise<void>
-  /** It hangs, and goes on. */
+  /** Stops the relay's process. `thaw` resumes it. */
   readonly freeze: () => void
   readonly thaw: () => void
   readonly stop: () => Promise<void>
 }
 
 export interface SiteOptions {
-  /** Beside its address. */
+  /** Settings of the admin API in addition to its address. */
   readonly admin?: { readonly token: string } | { readonly tokens: ReadonlyArray<object> }
 }
 

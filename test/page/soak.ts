@@ -1,6 +1,5 @@
 /**
- * A page left open while events come: what it takes in the browser, minute by
- * minute. It needs Chromium, and dist/relay.
+ * A page left open while events arrive: its memory in the browser, minute by minute. It needs Chromium and dist/relay.
  *
  *   bun test/page/soak.ts --minutes 60 --rate 1000 --view live
  */
@@ -48,7 +47,7 @@ const send = async () => {
 }
 const sending = send()
 
-/** What the browser's processes that draw pages have for themselves, in bytes: their memory but for what they share. */
+/** Private memory of each renderer process of the browser, in bytes. */
 const renderers = (): ReadonlyArray<number> =>
   Bun.spawnSync(["ps", "-eo", "pid,args"])
     .stdout.toString()

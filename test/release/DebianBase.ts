@@ -1,7 +1,6 @@
 /**
- * What the binary needs of a system, out of two of Debian's packages: the C
- * library and the certificate authorities. apt fetches them for either processor
- * and verifies them, as the newest of this machine's Debian.
+ * The binary's dependencies on the system, from two of Debian's packages: the C library and the certificate
+ * authorities. apt fetches and verifies the newest version in this machine's Debian, for either processor.
  */
 import { execFile } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
@@ -25,12 +24,12 @@ export interface Base {
   readonly packages: ReadonlyArray<string>
 }
 
-/** The loader, the C library and what it loads to resolve names. */
+/** The loader, the C library, and the libraries that it loads to resolve names. */
 const library = /\/(ld-linux[^/]*|lib(c|m|dl|pthread|rt|resolv|nss_dns|nss_files))\.so\.\d+$/
 const authority = /^usr\/share\/ca-certificates\/.*\.crt$/
 const copyright = /^usr\/share\/doc\/[^/]+\/copyright$/
 
-/** A file's place once `/lib` and `/lib64` lead into `/usr`, as they do on a Debian of today. */
+/** The path of a file on a current Debian, where `/lib` and `/lib64` are links into `/usr`. */
 const merged = (path: string): string => path.replace(/^\.\//, "").replace(/^lib/, "usr/lib")
 
 const filesOf = async (archive: string): Promise<ReadonlyArray<Entry>> => {

@@ -1,9 +1,9 @@
-/** What the command line says of itself: help as a manual page, and completions. */
+/** The command line's help as a manual page, and its completions. */
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
 import type { Version } from "./Version.ts"
 
-/** What starts the relay, such as `["dist/relay"]`. */
+/** The command that starts the relay, such as `["dist/relay"]`. */
 export type Program = ReadonlyArray<string>
 
 const shells = ["bash", "zsh", "fish"] as const
@@ -46,7 +46,7 @@ const sections = (help: string): Sections => {
 const below = (help: Sections): ReadonlyArray<string> =>
   (help.get("SUBCOMMANDS") ?? []).flatMap((line) => /^[a-z][a-z-]*/.exec(line)?.[0] ?? [])
 
-/** A command's path and its help, and those of all below it. */
+/** A command's path with its help, followed by all commands below it. */
 const commands = async (
   program: Program,
   path: ReadonlyArray<string> = [],
@@ -60,7 +60,7 @@ const commands = async (
 const roff = (text: string): string =>
   text.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^[.']/, "\\&$&").trimEnd()
 
-/** `--flag VALUE    what it does`, or a word of its own. */
+/** A line of help, such as `--flag VALUE    its meaning`, or a single word. */
 const definition = (line: string): ReadonlyArray<string> => {
   const [, term = line, text = ""] = /^(\S.*?) {2,}(.*)$/.exec(line) ?? []
   return [".TP", `.B ${roff(term)}`, roff(text)]

@@ -33,7 +33,7 @@ const rounds = Number(process.env.RESTARTS ?? 1)
 const keptEvents = Number(process.env.KEPT ?? 20_000)
 const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
-/** The program outside of a package: what is below /tmp here is not there. */
+/** The path of a program without a package. It isn't below /tmp, because the machine doesn't see this one's /tmp. */
 const program = "/opt/relay/relay"
 /** The lines below a heading of the operations page. */
 const procedure = (title: string): ReadonlyArray<string> =>
@@ -406,7 +406,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
 
   test("a package continues the journal of a relay that was installed by hand, as the unit says", async () => {
     const steps = readFileSync(join(root, "config/deploy/relay.service"), "utf8").matchAll(/^# {3}(.*)$/gm)
-    // By hand there is no group that could read a token.
+    // A manual installation has no group that may read a token.
     const text = readFileSync(join(root, "config/deploy/packaged.json"), "utf8")
     writeFileSync(machine.path("/opt/0/relay.config.json"), text.replace(/, "token": "[^"]*"/, ""))
     shell(

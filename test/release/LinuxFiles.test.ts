@@ -1,4 +1,4 @@
-/** What a package installs, without making one. */
+/** The files that a package installs, checked without making a package. */
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"

@@ -1,4 +1,4 @@
-/** Where the files of the relay lie on a Linux that has it installed, and what stands in them. */
+/** Paths and contents of the relay's files on a Linux system that has it installed. */
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 import { jsonSchemaText } from "../../src/config/schema/JsonSchema.ts"
@@ -9,7 +9,7 @@ import type { Help } from "./Help.ts"
 export interface InstalledFile {
   readonly path: string
   readonly content: string | Uint8Array
-  /** What an administrator edits: an upgrade keeps it. */
+  /** Whether administrators edit the file. An upgrade then keeps it. */
   readonly isConfig?: boolean
 }
 
@@ -28,7 +28,7 @@ export const unitOf = (unit: string): string =>
     ["ExecStart=/usr/local/bin/relay ", "ExecStart=/usr/bin/relay "],
     ["ExecReload=/usr/local/bin/relay ", "ExecReload=/usr/bin/relay "],
     ["\nDynamicUser=yes\n", "\nUser=relay\nGroup=relay\n"],
-    // Its group may see what is there, for `relay doctor`, and read nothing: UMask.
+    // UMask lets the group see file names for `relay doctor`, and read no file.
     ["StateDirectoryMode=0700", "StateDirectoryMode=0750"],
   )
 
@@ -63,7 +63,9 @@ const documented = (root: string): ReadonlyArray<string> => [
 /** The installed path of a file of the repository. The docs keep their paths, so relative links stay as they are. */
 const placeOf = (path: string): string => places[path] ?? join(docs, path)
 
-/** A page with links to where things are installed. What is not installed, such as a test, is only named. */
+/**
+ * A page with links to the installed paths. A link to a file that isn't installed, such as a test, becomes plain text.
+ */
 const relinked = (page: string, text: string, installed: ReadonlySet<string>): string =>
   text.replaceAll(/\[([^\]]+)\]\(((?!https?:)[^)#\s]+)(#[^)\s]*)?\)/g, (_, words: string, to: string, anchor = "") => {
     const target = join(dirname(page), to)
@@ -84,7 +86,7 @@ const pagesOf = (root: string): ReadonlyArray<InstalledFile> => {
   })
 }
 
-/** All but the program itself. `zsh` is where the system's zsh looks for completions. */
+/** All files except the program itself. `zsh` is the system's directory for completions of zsh. */
 export const filesOf = (root: string, { manual, completions }: Help, zsh: string): ReadonlyArray<InstalledFile> => {
   const read = (path: string): string => readFileSync(join(root, path), "utf8")
   return [

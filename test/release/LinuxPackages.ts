@@ -15,7 +15,7 @@ import { lineOf } from "./Publisher.ts"
 import type { Target } from "./Targets.ts"
 import type { Version } from "./Version.ts"
 
-/** Why there are no packages; `undefined` where there are. */
+/** Why packages can't be made here, or `undefined` if they can. */
 export const reasonToSkip = (): string | undefined => {
   if (process.platform !== "linux" || process.arch !== "x64")
     return "nfpm, which makes .deb and .rpm, is pinned for Linux on x64"
@@ -25,7 +25,7 @@ export const reasonToSkip = (): string | undefined => {
 export const formats = {
   deb: {
     zsh: "/usr/share/zsh/vendor-completions",
-    /** As Debian names its files. */
+    /** The name that Debian gives to the file. */
     file: (version: string, { debian }: Names) => `relay_${version}_${debian}.deb`,
     // The glibc that the binary is linked against is older than any that Debian still supports.
     settings: (isKept: boolean) => ({
@@ -106,7 +106,7 @@ export const make = async (
       },
       ...settings(isKept),
     }
-    // nfpm reads YAML, of which JSON is a part.
+    // nfpm reads YAML, and JSON is valid YAML.
     const config = join(staging, "nfpm.yaml")
     writeFileSync(config, JSON.stringify(nfpm))
     const target = join(into, file(version.version, names))

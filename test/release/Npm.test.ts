@@ -56,7 +56,7 @@ suiteUnless(lacking(), "the npm package", () => {
     for (const stream of [relay.stdout, relay.stderr]) stream.on("data", (chunk) => (said += chunk))
     const ended = new Promise((resolve) => relay.once("close", resolve))
     while (!said.includes("try it") && relay.exitCode === null) await Bun.sleep(20)
-    // What it says to paste needs no bun on the PATH.
+    // The printed command works without bun on the PATH.
     expect(said).toContain("node_modules/relay/bin/relay.cjs trigger ")
     const [address = said] = /127\.0\.0\.1:[1-9]\d*/.exec(said) ?? []
     expect(await new Sender(address).send()).toBe(202)

@@ -11,7 +11,7 @@ import manifest from "../../package.json" with { type: "json" }
 import { gzip, tar } from "./Tarball.ts"
 import type { Version } from "./Version.ts"
 
-/** As `npm pack` would write it: `relay-1.2.3.tgz`. Gives its path. */
+/** Writes the same package as `npm pack`: `relay-1.2.3.tgz`. Returns its path. */
 export const make = async ({
   root,
   version: { version, time },

@@ -1,4 +1,4 @@
-/** The container image: every digest is that of its bytes, it runs as the container file says, and it does run. */
+/** The container image: every digest matches its bytes, its settings match the container file, and it runs. */
 import { describe, expect, test } from "bun:test"
 import { spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"

@@ -18,7 +18,7 @@ interface Descriptor {
 }
 
 export interface Platform {
-  /** As Debian and OCI call it. */
+  /** The processor's name in Debian and OCI. */
   readonly architecture: string
   readonly base: Base
   readonly binary: string
@@ -27,7 +27,7 @@ export interface Platform {
 const type = (name: string): string => `application/vnd.oci.image.${name}`
 const sha256 = (bytes: Uint8Array | string): string => `sha256:${createHash("sha256").update(bytes).digest("hex")}`
 
-/** What the container file's last stage says of how the image runs. */
+/** The image's runtime settings, from the last stage of the container file. */
 export const runtimeOf = (containerfile: string) => {
   const stage = containerfile.slice(containerfile.lastIndexOf("\nFROM "))
   const said = (instruction: string): string => {

@@ -1,4 +1,4 @@
-/** What a release makes: all that this machine can make, or the parts of `--only` for the targets of `--target`. */
+/** The parts of a release: all that this machine can make, or the parts of `--only` for the targets of `--target`. */
 import { parseArgs } from "node:util"
 import * as DebianBase from "./DebianBase.ts"
 import * as LinuxPackages from "./LinuxPackages.ts"
@@ -7,7 +7,7 @@ import { type Target, targets } from "./Targets.ts"
 export const parts = ["tarballs", "deb", "rpm", "npm", "image", "sbom"] as const
 export type Part = (typeof parts)[number]
 
-/** Why a part can't be made here; `undefined` where it can. */
+/** Why a part can't be made here, or `undefined` if it can. */
 export const lackingHere = (part: Part): string | undefined => {
   if (part === "deb" || part === "rpm") return LinuxPackages.reasonToSkip()
   return part === "image" ? DebianBase.reasonToSkip() : undefined

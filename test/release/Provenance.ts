@@ -1,9 +1,9 @@
 /**
- * Where the files of a signed release come from: an in-toto statement with
- * SLSA's provenance, version 1. The signature on SHA256SUMS covers it.
+ * The origin of the files of a signed release: an in-toto statement with SLSA's provenance, version 1. The signature on
+ * SHA256SUMS covers it.
  *
- * It states only what the build knows. The machine is the publisher's own and
- * is not attested by anybody else, which is SLSA's build level 1.
+ * It contains only facts that the build knows. The machine is the publisher's own and nobody else attests it, which is
+ * SLSA's build level 1.
  */
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
@@ -44,7 +44,7 @@ const debian = (archive: string): Descriptor => {
   return { uri: `pkg:deb/debian/${name}@${version}?arch=${architecture}` }
 }
 
-/** `arguments` are those of `bun run release`, and `base` are Debian's packages in the image. */
+/** `parameters` are the arguments of `bun run release`, and `base` are Debian's packages in the image. */
 export const make = (
   root: string,
   { time }: Version,

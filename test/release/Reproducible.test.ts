@@ -1,4 +1,4 @@
-/** The same source gives the same bytes, wherever and whenever it is built. */
+/** A build of the same source gives the same bytes in every directory and at every time. */
 import { expect, test } from "bun:test"
 import { mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -18,7 +18,7 @@ const directory = temporaryDirectory("reproducible-")
 const lacking = process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test builds it twice"
 suiteUnless(lacking, "built here and in another directory", () => {
   const trees = [root, join(directory, "a/longer/way/to/it")]
-  /** A file's digest by what is made of each tree. */
+  /** Builds in each tree, and compares the digests of the results. */
   const both = async (make: (root: string, into: string) => Promise<string>): Promise<void> => {
     const digests = []
     for (const [number, tree] of trees.entries()) {

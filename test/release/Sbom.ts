@@ -1,9 +1,9 @@
 /**
- * What the relay is made of, as a CycloneDX 1.6 document: every package that
- * the production dependencies lead to in `bun.lock`, and the Bun in the binary.
+ * The relay's components as a CycloneDX 1.6 document: every package that the production dependencies lead to in
+ * `bun.lock`, and the Bun in the binary.
  *
- * Left out are packages for one platform only (native code beside a package's
- * own): a binary carries none of them.
+ * Packages for a single platform (native code that supports another package) are left out, because a binary contains
+ * none of them.
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -55,7 +55,7 @@ export interface Sbom {
 /** The names in a place, outermost first: a scope and its name are one. */
 const namesOf = (place: string): ReadonlyArray<string> => place.match(/@[^/]+\/[^/]+|[^/]+/g) ?? []
 
-/** Where `name` is found from a place: beside it, or in whatever it lies in. */
+/** The place where `name` resolves to from another place: inside it, or in the nearest enclosing place. */
 const resolve = (lock: Lock, from: string, name: string): string | undefined => {
   for (let names = namesOf(from); ; names = names.slice(0, -1)) {
     const place = [...names, name].join("/")

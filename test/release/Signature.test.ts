@@ -1,4 +1,4 @@
-/** A signed release: who may sign, what is signed, and how a user verifies it. */
+/** A signed release: the requirements for signing, the signed files, and their verification by a user. */
 import { beforeAll, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"

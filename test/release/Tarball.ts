@@ -9,9 +9,9 @@ export interface Entry {
   readonly content?: string | Uint8Array
   /** 0644 of a file and 0755 of a directory unless told. */
   readonly mode?: number
-  /** The number of the user and the group; root's unless told. */
+  /** The number of the user and the group (default: root's). */
   readonly owner?: number
-  /** What a symbolic link leads to. */
+  /** The target of a symbolic link. */
   readonly linkname?: string
 }
 

@@ -1,4 +1,4 @@
-/** A tarball for each target: the program, and what an installation by hand needs. */
+/** Makes a tarball for each target, with the program and the files for a manual installation. */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Help } from "./Help.ts"

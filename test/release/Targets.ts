@@ -1,14 +1,14 @@
-/** What the relay is compiled for, and the compiling itself. */
+/** The targets of the relay's binaries, and their compilation. */
 import { execFile } from "node:child_process"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
 
 export interface Target {
-  /** As Bun calls it behind `bun-`, and in the names of files. */
+  /** The target's name in file names, and in Bun's after `bun-`. */
   readonly name: string
   readonly binary: "relay" | "relay.exe"
-  /** The names that packages have for the processor; only of what is packaged. */
+  /** The processor's names in packages. Only targets that have packages need them. */
   readonly packaged?: { readonly debian: string; readonly rpm: string }
 }
 
@@ -22,14 +22,13 @@ export const targets: ReadonlyArray<Target> = [
   { name: "windows-x64", binary: "relay.exe" },
 ]
 
-/** The target of this machine, where there is one that it can run. */
+/** The target of this machine, or `undefined` if none fits. */
 export const native = (): Target | undefined =>
   targets.find(({ name }) => name === `${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`)
 
 /**
- * Compiles the tree in `root` by its own script, into a directory for each
- * target: the file's name goes into the binary, so it is the same everywhere.
- * Gives the binary's path. Fetches the target's Bun from npm the first time.
+ * Compiles the tree in `root` by its own script, into a directory for each target. The binary contains the file's name,
+ * so the name is the same everywhere. Returns the binary's path. Fetches the target's Bun from npm the first time.
  */
 export const compile = async (root: string, target: Target, into: string): Promise<string> => {
   const directory = join(into, target.name)

@@ -1,8 +1,7 @@
 /**
- * `bun run release [--only PART] [--target TARGET] [--sign KEY]`: everything that
- * goes out, in `dist/release`. What can't be made here is said first, with the
- * reason. Only a signed release may be published: it has a provenance, and is
- * refused without a publisher in SECURITY.md.
+ * `bun run release [--only PART] [--target TARGET] [--sign KEY]` makes all files of a release in `dist/release`. It
+ * first reports the parts that can't be made here, with the reason. Only a signed release may be published, because
+ * only it has a provenance. Signing requires a publisher in SECURITY.md.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative, resolve } from "node:path"

@@ -1,4 +1,4 @@
-/** What goes out with the binaries: the list of their parts, and the checksums. */
+/** Files that are published with the binaries: the SBOM, the changelog, the unit and the checksums. */
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"

@@ -169,7 +169,7 @@ describe("the difference between two configs", () => {
       "tls",
     ])
     expect(Difference.between(before, next)).toEqual([])
-    // Of a journal's keys, those that its type takes from a reload.
+    // The journal's type may allow a reload to change some of its keys.
     expect(Difference.needingRestart(before, next, ["path"])).not.toContain("journal.path")
   })
 })

@@ -15,7 +15,7 @@ import { createSqlite } from "../journal/temporary.ts"
 import { it } from "../lib/effect.ts"
 import { countTurns } from "../lib/turns.ts"
 
-/** A thousand routes to a hundred sinks, all other than those of another version. */
+/** A thousand routes to a hundred sinks, all different in each version. */
 const large = (version: number): string =>
   config({
     sinks: Object.fromEntries(

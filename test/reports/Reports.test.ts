@@ -58,7 +58,7 @@ test("no two reports are of the same page", () => {
   expect(addresses.filter((address, at) => addresses.indexOf(address) !== at)).toEqual([])
 })
 
-/** Sinks of this machine, which no service stands behind. */
+/** Sinks on this machine, without a service. */
 const local = new Set(["console", "file"])
 const fewest = 5
 

@@ -167,7 +167,7 @@ describe("against the naive router", () => {
           pick(["acct_1", "acct_2", "acct_3"]),
           pick([{}, { n: 1 }, { n: "1" }, { n: null }, { n: "10" }, { n: { deep: 1 } }, { n: true }]),
         )
-        // Sinks are a set: which route brought one first is no promise where `where` decides.
+        // Sinks are a set. If `where` decides, their order is not guaranteed.
         expect([...routed(router, webhook, event)].sort()).toEqual([...naive(routes, webhook, event)].sort())
       }
     }

@@ -1,7 +1,10 @@
-/** What a pattern means, spelled out: braces expanded, then segment by segment. And what a condition means. */
+/**
+ * The meaning of patterns and conditions, spelled out. Braces are expanded first, then segments are compared one by
+ * one.
+ */
 import type { Condition, Scalar, Tests } from "../../src/routing/Condition.ts"
 
-/** The texts that the first innermost brace stands for, and so on until there is none. */
+/** Expands the first innermost brace into its alternatives, and repeats that until no brace is left. */
 const expand = (pattern: string): ReadonlyArray<string> => {
   const brace = /\{([^{}]*)\}/.exec(pattern)
   if (brace === null) return [pattern]

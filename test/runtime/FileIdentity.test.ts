@@ -17,7 +17,7 @@ linkSync(journal, join(directory, "hard"))
 symlinkSync(journal, join(directory, "soft"))
 symlinkSync(directory, `${directory}.link`)
 
-/** What is said of a file sink at this path, beside a journal at {@link journal}. */
+/** The diagnostics of a file sink at this path, with a journal at {@link journal}. */
 const saidOf = (path: string) => {
   const text = config({ journal: { path: journal }, sinks: { audit: { type: "file", path } } })
   const files = { "relay.config.json": text }

@@ -7,7 +7,7 @@ import { it } from "../lib/effect.ts"
 
 const platform = BunPlatform.make()
 const anywhere = { host: "127.0.0.1", port: 0 }
-/** A listener whose number stands in its answers: the first is 1. */
+/** A listener that answers with its number. The first one's is 1. */
 const numbered = Effect.fnUntraced(function* (address: Address) {
   let number = 0
   const listener = yield* open(

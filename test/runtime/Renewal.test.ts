@@ -13,7 +13,7 @@ const directory = temporaryDirectory("renewal-")
 
 const host = "127.0.0.1"
 
-/** Whose certificate a new connection gets. */
+/** The subject of the certificate that a new connection gets. */
 const subjectAt = (port: number) =>
   new Promise<string>((resolve, reject) => {
     const socket: TLSSocket = connect({ host, port, rejectUnauthorized: false }, () => {

@@ -60,7 +60,7 @@ describe("a sink's attempts", () => {
     expect(spans[0]?.attributes.get("messaging.system")).toBe("kafka")
     expect(spans[0]?.attributes.get("messaging.batch.message_count")).toBe(3)
     expect(sent[0]?.event.trace?.traceparent).toBe(`00-${traceId}-${spans[0]?.spanId}-01`)
-    // What isn't traced is handed on as it is, and the lane's own entries are not touched.
+    // Events without a trace are passed on unchanged, and the lane's own entries are not modified.
     expect(sent[1]).toBe(batch[1] as Entry)
     expect(batch[0]?.event.trace).toBe(sampled)
   })

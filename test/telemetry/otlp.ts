@@ -1,12 +1,11 @@
 /**
- * A collector that takes nothing on trust: it holds OTLP's JSON against the
- * published messages (opentelemetry-proto 1.x, in proto3's JSON mapping with
- * ids in hexadecimal), refuses every field and every form of a value that the
- * protocol does not know, and keeps what it got.
+ * A strict collector. It compares OTLP's JSON with the published messages (opentelemetry-proto 1.x, in proto3's JSON
+ * mapping with ids in hexadecimal). It refuses every field and form of value that the protocol doesn't know, and keeps
+ * everything it received.
  */
 
 type Kind = "string" | "bool" | "double" | "uint32" | "enum" | "int64" | "time" | "traceId" | "spanId" | "base64"
-/** A list where it stands in brackets. */
+/** The type of a field. Brackets mean a list. */
 type Field = Kind | `#${string}` | readonly [`#${string}`]
 
 const attributes = { attributes: ["#KeyValue"], droppedAttributesCount: "uint32" } as const

@@ -187,7 +187,7 @@ func main() {
 export const isInstalled = ({ version: [program, ...args] }: Client): boolean =>
   spawnSync(program, args, { stdio: "ignore" }).status === 0
 
-/** Sends the requests one by one, and returns what the client prints for each. */
+/** Sends the requests one by one. Returns the output of the client for each. */
 export const sendAll = async (client: Client, port: number, sent: ReadonlyArray<Sent>): Promise<Array<string>> => {
   const home = mkdtempSync(join(tmpdir(), "relay-client-"))
   const file = join(home, `client.${client.extension}`)

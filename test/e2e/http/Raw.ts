@@ -2,9 +2,9 @@
 import { connect } from "node:net"
 
 export interface Exchange {
-  /** All that came back. */
+  /** All bytes received. */
   readonly text: string
-  /** The status of every answer, in their order. */
+  /** The status of every answer, in order. */
   readonly statuses: ReadonlyArray<number>
   /** Whether the server ended the connection. */
   readonly closed: boolean
@@ -12,11 +12,11 @@ export interface Exchange {
 
 export interface Connection {
   readonly write: (text: string | Uint8Array) => void
-  /** Waits for so many answers, or the end of the connection; at most five seconds. */
+  /** Waits for `count` answers or the end of the connection, at most five seconds. */
   readonly answers: (count: number) => Promise<Exchange>
   /** Waits for the server to end the connection; at most five seconds. */
   readonly ended: () => Promise<Exchange>
-  /** Ends this side of the connection and goes on reading. */
+  /** Ends this side of the connection, and continues to read. */
   readonly end: () => void
   readonly destroy: () => void
 }
@@ -65,7 +65,7 @@ export const open = async (port: number): Promise<Connection> => {
   }
 }
 
-/** Sends the bytes and waits for one answer, or as many as told. */
+/** Sends the bytes, and waits for `count` answers. */
 export const send = async (port: number, bytes: string, count = 1): Promise<Exchange> => {
   const connection = await open(port)
   connection.write(bytes)

@@ -1,4 +1,4 @@
-/** A relay with one of each kind of webhook, what it kept, and deliveries to send it. */
+/** A relay with a webhook of each kind, the bodies that it kept, and deliveries to send to it. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -20,8 +20,8 @@ export interface Target {
   /** Bodies that reached the file sink, as text, in the order of the journal. */
   readonly kept: () => ReadonlyArray<string>
   /**
-   * Waits until the relay has read what was written to other connections before:
-   * it reads them in the order in which something came, and this asks on one of its own.
+   * Waits until the relay has read the bytes written to other connections before. This works because it reads them in
+   * order of arrival, and the wait sends a request on another connection.
    */
   readonly hasRead: () => Promise<void>
   /** Waits until the file sink has a body; at most fifty seconds. */

@@ -31,7 +31,7 @@ afterAll(() => target.stop())
 const post = (body: string | Uint8Array<ArrayBuffer>, changes: Changes = {}, path?: string): Promise<Response> =>
   fetch(target.url(path), { method: "POST", body, headers: headers(body, changes) })
 
-/** What every refusal looks like. */
+/** Checks a response against the format of every refusal. */
 const expectRefusal = async (response: Response, status: number) => {
   expect(response.status).toBe(status)
   expect(response.headers.get("content-type")).toBe("application/problem+json")

@@ -26,7 +26,7 @@ export const value = (random: Random, depth = 0): unknown => {
 const literal = (random: Random): string =>
   random.pick(["'x'", "'a'", "','", "`1`", "`2.5`", "`null`", "`true`", "`[]`", '`{"a": [1, 2]}`', "`[3, 1]`"])
 
-/** Functions with what they take: `v` is a value, `r` an expression reference. */
+/** Functions and their parameters: `v` is a value, `r` an expression reference. */
 const functions: ReadonlyArray<readonly [name: string, takes: string]> = [
   ...["abs", "avg", "ceil", "floor", "sum", "keys", "values", "items", "length", "to_array", "to_string"].map(
     (name) => [name, "v"] as const,
