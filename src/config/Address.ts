@@ -1,4 +1,5 @@
 /** An address that a server listens on: host and port, as in `127.0.0.1:8080`, `[::1]:8080`, or `*:8080` for all. */
+import { orUndefined } from "../event/Tolerance.ts"
 export interface Address {
   readonly host: string
   readonly port: number
@@ -49,10 +50,4 @@ export const reachable = ({ host, port }: Address): Address => ({
 })
 
 /** Decodes a part of a URL. Returns `undefined` if it is wrongly encoded. */
-export const percentDecoded = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined
-  }
-}
+export const percentDecoded = (text: string): string | undefined => orUndefined(() => decodeURIComponent(text))

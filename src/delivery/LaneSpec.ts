@@ -5,7 +5,7 @@
 import { Context, Effect, Layer, type Scope } from "effect"
 import type { ClientsConfig, LaneConfig, RelayConfig } from "../config/Config.ts"
 import * as Clients from "../enrichment/Clients.ts"
-import type { Entry } from "../event/Entry.ts"
+import type { Entry } from "../event/Event.ts"
 import { orderKey } from "../formats/Template.ts"
 import type { KnownSink, OpenOptions } from "../journal/Journal.ts"
 import { misconfigured, type Sink, type SinkError } from "../sinks/Sink.ts"

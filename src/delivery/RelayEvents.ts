@@ -7,8 +7,7 @@
  */
 import { Clock, Context, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { ActiveConfig } from "../ActiveConfig.ts"
-import type { Entry } from "../event/Entry.ts"
-import type { Event } from "../event/Event.ts"
+import type { Entry, Event } from "../event/Event.ts"
 import { failureEndedBy, type RelayEventType, relayEventTypes } from "../event/EventType.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"

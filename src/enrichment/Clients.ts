@@ -11,8 +11,8 @@
  */
 import { Cache, Clock, Duration, Effect, Exit, Redacted, Result, Schema, type Scope, Semaphore } from "effect"
 import type { ClientsConfig, LaneConfig } from "../config/Config.ts"
-import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
+import type { Entry } from "../event/Event.ts"
 import * as Monotonic from "../event/Monotonic.ts"
 import * as Pointer from "../event/Pointer.ts"
 import { rounds } from "../event/Rounds.ts"

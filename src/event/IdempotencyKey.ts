@@ -16,7 +16,7 @@
  * `from:` and the webhook's name come first, because two senders may have the same id.
  */
 import { createHash } from "node:crypto"
-import type { Entry } from "./Entry.ts"
+import type { Entry } from "./Event.ts"
 
 /** Returns the SHA-256 of text or bytes, in hexadecimal. */
 export const sha256 = (data: string | Uint8Array): string => createHash("sha256").update(data).digest("hex")

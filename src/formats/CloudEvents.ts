@@ -8,8 +8,7 @@
  * `source` and `id` together identify an event (CloudEvents 1.0, "source"): the
  * webhook and the idempotency key, so a replayed event is another event.
  */
-import type { Entry } from "../event/Entry.ts"
-import type { Event } from "../event/Event.ts"
+import type { Entry, Event } from "../event/Event.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import { traceHeaders } from "../event/TraceContext.ts"
 import * as Template from "./Template.ts"

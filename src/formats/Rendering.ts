@@ -3,8 +3,10 @@
  * {@link Unrenderable}, which names its place and concerns that event alone;
  * {@link attempt} returns it as a value.
  */
+
 import { Predicate, Result } from "effect"
 import type { Event } from "../event/Event.ts"
+import { orUndefined, parsedJson } from "../event/Tolerance.ts"
 
 /** A body may be nested deeper than JSON can be written (some 40,000 levels); few receivers accept a hundred. */
 const deepest = 1_000
@@ -47,22 +49,10 @@ export const attempt = <A>(make: () => A): Result.Result<A, Unrenderable> => {
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
 export const displayBytes = (bytes: Uint8Array): unknown => {
-  let text: string
-  try {
-    text = utf8.decode(bytes)
-  } catch {
-    return { base64: Buffer.from(bytes).toString("base64") }
-  }
-  const value = parsed(text)
+  const text = orUndefined(() => utf8.decode(bytes))
+  if (text === undefined) return { base64: Buffer.from(bytes).toString("base64") }
+  const value = parsedJson(text)
   // Blanks, numbers such as 1.0 and keys that come twice would be lost: such a body is shown as it is written.
   return value !== undefined && isFlat(value) && JSON.stringify(value) === text ? value : text
 }

@@ -11,8 +11,8 @@
  * each name above is one of its variables: `$received_at`.
  */
 import { Result } from "effect"
-import type { Entry } from "../event/Entry.ts"
 import * as Envelope from "../event/Envelope.ts"
+import type { Entry } from "../event/Event.ts"
 import { asFailure, resource } from "../event/EventType.ts"
 import { nearest } from "../event/Nearest.ts"
 import * as Numbers from "../event/Numbers.ts"

@@ -13,8 +13,7 @@
  * later call fails with `JournalBroken`, and the process must end.
  */
 import { Context, type Effect, type Exit, type SubscriptionRef } from "effect"
-import type { Entry } from "../event/Entry.ts"
-import type { Event } from "../event/Event.ts"
+import type { Entry, Event } from "../event/Event.ts"
 import type { JournalBroken, JournalError } from "./JournalError.ts"
 import type { LaneInfo, OpenedLane, RetryEntries, Returned } from "./LaneInfo.ts"
 import type { RefusedSettlement, Settlement } from "./Settlement.ts"

@@ -8,7 +8,7 @@
  */
 import { createHash } from "node:crypto"
 import { Effect, type Scope } from "effect"
-import type { Entry } from "../event/Entry.ts"
+import type { Entry } from "../event/Event.ts"
 import type { AuditRecord, Operation } from "./AuditLog.ts"
 import type { ImportNote } from "./archive/JournalTables.ts"
 import type { MaintenanceError } from "./JournalError.ts"
@@ -232,7 +232,7 @@ export interface CopyTarget {
 /** The source and the target of a copy, for one type of journal. */
 export interface Copying<Config> {
   /** Opens the source. During a copy nothing else may write to it. During a check, relays may continue. */
-  readonly source: (config: Config, use?: "copy" | "check") => Effect.Effect<CopySource, MaintenanceError, Scope.Scope>
+  source(config: Config, use?: "copy" | "check"): Effect.Effect<CopySource, MaintenanceError, Scope.Scope>
   /** Continues an unfinished copy of the source, unless its mark has changed since. */
-  readonly target: (config: Config, source: CopySource) => Effect.Effect<CopyTarget, MaintenanceError, Scope.Scope>
+  target(config: Config, source: CopySource): Effect.Effect<CopyTarget, MaintenanceError, Scope.Scope>
 }

@@ -5,27 +5,28 @@ import { Journal } from "./Journal.ts"
 import type { Copying } from "./JournalCopy.ts"
 import type { JournalError } from "./JournalError.ts"
 
+/** The functions are methods, so that a list of types needs no casts. */
 export interface JournalType<Config> {
   /** The keys of its config, in addition to `type`. */
   readonly config: Schema.Struct<Schema.Struct.Fields> & { readonly Type: Config }
   /** Loads the engine. Only the engine of the journal in use is loaded. */
-  readonly load: () => Promise<{
-    readonly layer: (config: Config) => Layer.Layer<Journal | Archive, JournalError>
+  load(): Promise<{
+    layer(config: Config): Layer.Layer<Journal | Archive, JournalError>
     /** The version of the schema that this relay writes. */
     readonly schema: number
   }>
   /** A string that differs for two journals, and for two relays on one journal. It may contain secrets. */
-  readonly identity: (config: Config) => string
+  identity(config: Config): string
   /** The keys that a reload may change: the journal reads them from `ConfigInForce`. */
   readonly live?: ReadonlyArray<string>
   /** Returns the findings of `validate` and `doctor` without opening the journal. */
-  readonly inspect?: (config: Config) => Effect.Effect<ReadonlyArray<Inspected>>
+  inspect?(config: Config): Effect.Effect<ReadonlyArray<Inspected>>
   /** Reads and writes it for `relay journal copy`. */
-  readonly copying?: () => Promise<Copying<Config>>
+  copying?(): Promise<Copying<Config>>
   /** Returns the config of a journal in this file, or in the default file. */
   readonly ofFile?: (path?: string) => Config
   /** Returns the journal's file; absent if the type keeps no file on this machine. */
-  readonly file?: (config: Config) => JournalFile
+  file?(config: Config): JournalFile
 }
 
 /** A finding. */

@@ -5,50 +5,14 @@ import type { Archive } from "./Archive.ts"
 import type { Operation } from "./AuditLog.ts"
 import { copyInto } from "./archive/Copying.ts"
 import type { Journal } from "./Journal.ts"
-import {
-  type Checked,
-  type CopyCounts,
-  type Copying,
-  type CopySource,
-  check as checkSource,
-  withOperation,
-} from "./JournalCopy.ts"
+import { type Checked, type CopyCounts, type CopySource, check as checkSource, withOperation } from "./JournalCopy.ts"
 import { type JournalError, MaintenanceError, unavailable } from "./JournalError.ts"
 import type { Inspected, JournalFile, JournalType } from "./JournalType.ts"
 import { Postgres } from "./postgres/Postgres.ts"
 import { Sqlite } from "./sqlite/Sqlite.ts"
 
-/** A type whose config only its own schema knows. The config decoded by `config` is passed to `load` and `file`. */
-type AnyJournalType = JournalType<unknown>
-
-const erase = <Config>({
-  config,
-  load,
-  identity,
-  live,
-  inspect,
-  copying,
-  ofFile,
-  file,
-}: JournalType<Config>): AnyJournalType => ({
-  config,
-  ...(live && { live }),
-  ...(inspect && { inspect: (config) => inspect(config as Config) }),
-  load: async () => {
-    const { layer, schema } = await load()
-    return { layer: (config) => layer(config as Config), schema }
-  },
-  identity: (config) => identity(config as Config),
-  ...(ofFile && { ofFile }),
-  ...(copying && { copying: async () => (await copying()) as Copying<unknown> }),
-  ...(file && { file: (config) => file(config as Config) }),
-})
-
-/** The first is the default. */
-export const journalTypes: Readonly<Record<string, AnyJournalType>> = {
-  sqlite: erase(Sqlite),
-  postgres: erase(Postgres),
-}
+/** The first is the default. A type gets only configs that its own `config` has decoded. */
+export const journalTypes: Readonly<Record<string, JournalType<unknown>>> = { sqlite: Sqlite, postgres: Postgres }
 
 /** The journal of a config. */
 export const layer = (config: JournalConfig): Layer.Layer<Journal | Archive, JournalError> => {

@@ -1,5 +1,5 @@
 /** The journal's knowledge of a lane and its stored events. */
-import type { Entry } from "../event/Entry.ts"
+import type { Entry } from "../event/Event.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import type { Attempt, Cursor, Wait } from "./Settlement.ts"
 

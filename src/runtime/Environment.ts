@@ -7,30 +7,21 @@
  * can override them for every connection. Requests to this machine and to the admin
  * API use no proxy.
  */
+
 import { readFileSync } from "node:fs"
 import process from "node:process"
+import { orUndefined } from "../event/Tolerance.ts"
 import { isCompiled } from "./Runtime.ts"
 
 /** Environment variables, as `process.env` has them. */
 export type Environment = Record<string, string | undefined>
 
 /** The command line of this process, if the system shows it. */
-const commandLine = (): ReadonlyArray<string> => {
-  try {
-    return readFileSync("/proc/self/cmdline", "utf8").split("\0")
-  } catch {
-    return []
-  }
-}
+const commandLine = (): ReadonlyArray<string> =>
+  orUndefined(() => readFileSync("/proc/self/cmdline", "utf8").split("\0")) ?? []
 
 /** The working directory, or `undefined` if it was deleted. */
-export const workingDirectory = (): string | undefined => {
-  try {
-    return process.cwd()
-  } catch {
-    return undefined
-  }
-}
+export const workingDirectory = (): string | undefined => orUndefined(() => process.cwd())
 
 const unchecked = "it would accept any certificate, and the relay always checks them"
 const instead = "trust a certificate of your own by a sink's `tls.ca`, or by NODE_EXTRA_CA_CERTS"

@@ -1,10 +1,12 @@
 /** File operations that Effect's file system does not have. */
+
 import { closeSync, openSync } from "node:fs"
 import { readFile, rename, rm, stat, statfs, writeFile } from "node:fs/promises"
 import { resolve } from "node:path"
 import process from "node:process"
 import { Effect } from "effect"
 import type { EpochMillis } from "../event/Quantities.ts"
+import { orUndefined } from "../event/Tolerance.ts"
 import type { Libc } from "./platform/Platform.ts"
 import { libc } from "./Runtime.ts"
 
@@ -95,13 +97,7 @@ export interface FileLock {
   readonly close: () => void
 }
 
-const library = (): Libc | undefined => {
-  try {
-    return process.platform === "linux" ? libc() : undefined
-  } catch {
-    return undefined
-  }
-}
+const library = (): Libc | undefined => (process.platform === "linux" ? orUndefined(libc) : undefined)
 
 /**
  * Reports whether the file system supports locks, which some network file systems

@@ -2,11 +2,14 @@
  * The owners of files, the file that a path leads to, the credentials that systemd
  * loads, and the processes that hold a lock or a port.
  */
+
 import { execFileSync } from "node:child_process"
 import {
   accessSync,
+  closeSync,
   constants,
   lstatSync,
+  openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -16,7 +19,18 @@ import {
 } from "node:fs"
 import { basename, dirname, isAbsolute, join, resolve } from "node:path"
 import process from "node:process"
+import { orUndefined } from "../event/Tolerance.ts"
 import { codeOf } from "./Errors.ts"
+
+/** Opens a file while `use` runs. A new file belongs to its owner alone. */
+export const withFile = <A>(path: string, flags: string, use: (fd: number) => A): A => {
+  const fd = openSync(path, flags, 0o600)
+  try {
+    return use(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
 
 // The user who runs the process is found by its number, because Bun's `userInfo` takes the name from `$USER`, which
 // anybody can set.
@@ -39,25 +53,17 @@ export const numberIn = (text: string, name: string): number | undefined => {
 
 /** Returns the name of a user's number for messages, or else the number. */
 const userOf = (uid: number): string =>
-  textOrUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ?? String(uid)
-
-const textOrUndefined = (look: () => string | undefined): string | undefined => {
-  try {
-    return look() || undefined
-  } catch {
-    return undefined
-  }
-}
+  orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ?? String(uid)
 
 const lookUp = (): string => {
   const uid = process.geteuid?.()
   if (uid === undefined) return "unknown"
   return (
-    textOrUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ??
+    orUndefined(() => nameIn(readFileSync("/etc/passwd", "utf8"), uid)) ||
     // Users of a directory service and dynamic users of systemd are in no file.
-    textOrUndefined(() =>
+    orUndefined(() =>
       execFileSync("/usr/bin/id", ["-un"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim(),
-    ) ??
+    ) ||
     String(uid)
   )
 }
@@ -141,13 +147,7 @@ export const isPrivate = (gid: number, uid: number, { passwd, group }: Accounts)
 }
 
 const accounts = (): Accounts => {
-  const read = (path: string) => {
-    try {
-      return readFileSync(path, "utf8")
-    } catch {
-      return ""
-    }
-  }
+  const read = (path: string) => textOf(path) ?? ""
   return { passwd: read("/etc/passwd"), group: read("/etc/group") }
 }
 
@@ -205,13 +205,8 @@ const look = (file: string, uid: number): string | undefined => {
  */
 export const distrust = (file: string): string | undefined => {
   const uid = process.geteuid?.()
-  if (uid === undefined) return undefined
-  try {
-    return look(file, uid)
-  } catch {
-    // A file that is absent or can't be examined can't be read either.
-    return undefined
-  }
+  // A file that is absent or can't be examined can't be read either.
+  return uid === undefined ? undefined : orUndefined(() => look(file, uid))
 }
 
 // Identifies the file that a path leads to through links and mounts, with the same text for the same file.
@@ -231,12 +226,9 @@ const realDirectory = (directory: string): string => {
  */
 export const fileIdentity = (path: string): string => {
   const absolute = resolve(path)
-  try {
-    const found = statSync(absolute, { throwIfNoEntry: false })
-    if (found !== undefined) return `${found.dev}:${found.ino}`
-  } catch {
-    // A file that can't be examined is identified by its name.
-  }
+  // A file that can't be examined is identified by its name.
+  const found = orUndefined(() => statSync(absolute, { throwIfNoEntry: false }))
+  if (found !== undefined) return `${found.dev}:${found.ino}`
   return join(realDirectory(dirname(absolute)), basename(absolute))
 }
 
@@ -251,21 +243,10 @@ const directories = [
   "/lib/systemd/system",
 ]
 
-const textOf = (path: string): string | undefined => {
-  try {
-    return readFileSync(path, "utf8")
-  } catch {
-    return undefined
-  }
-}
+const textOf = (path: string): string | undefined => orUndefined(() => readFileSync(path, "utf8"))
 
-const namesIn = (directory: string): ReadonlyArray<string> => {
-  try {
-    return readdirSync(directory).filter((name) => name.endsWith(".conf"))
-  } catch {
-    return []
-  }
-}
+const namesIn = (directory: string): ReadonlyArray<string> =>
+  (orUndefined(() => readdirSync(directory)) ?? []).filter((name) => name.endsWith(".conf"))
 
 /**
  * Returns the texts of a unit and its drop-ins, in the order in which they apply.
@@ -310,14 +291,6 @@ export const unitCredentials = (
 // on Linux, for processes of the same user or for root. It examines every process,
 // so it is called only when something is held that should be free.
 
-const orUndefined = <A>(look: () => A): A | undefined => {
-  try {
-    return look()
-  } catch {
-    return undefined
-  }
-}
-
 /** A process that holds a lock or a port, as far as this user may see it. */
 export interface Holder {
   /** For example `process 4711 (relay)`. */
@@ -345,8 +318,8 @@ const configOf = (pid: number, args: ReadonlyArray<string>): string | undefined 
 }
 
 const holderOf = (pid: number): Holder => {
-  const name = orUndefined(() => readFileSync(`/proc/${pid}/comm`, "utf8").trim())
-  const line = orUndefined(() => readFileSync(`/proc/${pid}/cmdline`, "utf8")) ?? ""
+  const name = textOf(`/proc/${pid}/comm`)?.trim()
+  const line = textOf(`/proc/${pid}/cmdline`) ?? ""
   const [program = "", ...args] = line.replace(/\0$/, "").split("\0")
   const isRelay = runsRelay(program, args)
   return {
@@ -378,7 +351,7 @@ export const lockHolderWords = (path: string, kind?: "WRITE" | "READ"): string |
 /** Returns the inodes of sockets that listen on a TCP port. */
 const listening = (port: number): ReadonlyArray<string> =>
   ["/proc/net/tcp", "/proc/net/tcp6"].flatMap((file) =>
-    (orUndefined(() => readFileSync(file, "utf8")) ?? "").split("\n").flatMap((line) => {
+    (textOf(file) ?? "").split("\n").flatMap((line) => {
       const [, local = "", , state, , , , , , inode = ""] = line.trim().split(/\s+/)
       return state === "0A" && Number.parseInt(local.split(":")[1] ?? "", 16) === port ? [inode] : []
     }),

@@ -15,11 +15,13 @@
  * when it became the main process. Without the shell, it is. **Gotcha.** The two
  * processes may have different versions, so keys are only ever added to messages.
  */
+
 import { type ChildProcess, spawn } from "node:child_process"
 import { constants } from "node:os"
 import process from "node:process"
 import { Cause, Context, Duration, Effect, Queue, Schema, Scope } from "effect"
 import { type Address, format, reachable } from "../config/Address.ts"
+import { orUndefined } from "../event/Tolerance.ts"
 import * as Environment from "./Environment.ts"
 import * as Hold from "./Hold.ts"
 import type { Handler } from "./RequestGuard.ts"
@@ -253,13 +255,7 @@ export interface Predecessor {
 }
 
 const lookEvery = Duration.millis(50)
-const isAlive = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
+const isAlive = (pid: number): boolean => orUndefined(() => process.kill(pid, 0)) === true
 
 /**
  * The process that started this one as its successor, or `undefined` in any other

@@ -7,10 +7,12 @@
  *
  * Commands that end by themselves write immediately, in order with their output.
  */
+
 import { constants, fstatSync, openSync, write } from "node:fs"
 import { isatty } from "node:tty"
 import { format } from "node:util"
 import { Context } from "effect"
+import { orUndefined } from "../event/Tolerance.ts"
 import { codeOf } from "./Errors.ts"
 import type { Libc } from "./platform/Platform.ts"
 import { libc } from "./Runtime.ts"
@@ -38,22 +40,13 @@ const isWritable = ({ poll }: Pick<Libc, "poll">, descriptor: number): boolean =
   return poll(entry, 1, 0) !== 0
 }
 
-const isFile = (descriptor: number): boolean => {
-  try {
-    return fstatSync(descriptor).isFile()
-  } catch {
-    return false
-  }
-}
+const isFile = (descriptor: number): boolean => orUndefined(() => fstatSync(descriptor).isFile()) === true
 
 /** A terminal may accept less than `poll` reports, so it is opened again with its own flags. */
 const withOwnFlags = (descriptor: number): number => {
   if (!isatty(descriptor)) return descriptor
-  try {
-    return openSync(`/proc/self/fd/${descriptor}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
-  } catch {
-    return descriptor
-  }
+  const flags = constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY
+  return orUndefined(() => openSync(`/proc/self/fd/${descriptor}`, flags)) ?? descriptor
 }
 
 /** Returns whole lines up to `part` bytes, or a part of a line that is longer. */
@@ -63,12 +56,8 @@ const firstPart = (bytes: Uint8Array): Uint8Array =>
 const open = (shared: number): Write => {
   const whole = isFile(shared)
   const descriptor = withOwnFlags(shared)
-  let library: Pick<Libc, "poll"> | undefined
-  try {
-    library = whole ? undefined : libc()
-  } catch {
-    // Without a C library, the writing thread waits while the stream is full.
-  }
+  // Without a C library, the writing thread waits while the stream is full.
+  const library = whole ? undefined : orUndefined(libc)
   return (bytes) =>
     new Promise((resolve, reject) => {
       if (library !== undefined && !isWritable(library, descriptor)) return resolve(0)

@@ -2,7 +2,7 @@
 import { Effect, Schema } from "effect"
 import * as Address from "../config/Address.ts"
 import { oneOf, orExpression, Shape, textOrShapeOr } from "../config/schema/Keys.ts"
-import type { Entry } from "../event/Entry.ts"
+import type { Entry } from "../event/Event.ts"
 import { eventTypes, resource } from "../event/EventType.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import { type Header, identity, provenance } from "../formats/CloudEvents.ts"

@@ -1,6 +1,6 @@
 /** Renders events for a sink. An event that can't be rendered is rejected by itself. */
 import { Array as Arr, Effect, Result } from "effect"
-import type { Entry } from "../event/Entry.ts"
+import type { Entry } from "../event/Event.ts"
 import * as Rendering from "../formats/Rendering.ts"
 import { type Failures, passed, rejected, type Sink, type SinkError } from "./Sink.ts"
 

@@ -1,5 +1,7 @@
 /** A service's own words, for messages that people read. */
+
 import { Predicate, Redacted } from "effect"
+import { orUndefined } from "../event/Tolerance.ts"
 import * as Terminal from "../formats/Texts.ts"
 import { masked } from "./Sink.ts"
 
@@ -89,11 +91,7 @@ export const sentIn = (body: Uint8Array | undefined): ReadonlyArray<string> => {
     if (typeof value === "number") return [String(value)]
     return Predicate.isObject(value) || Array.isArray(value) ? Object.values(value).flatMap(leaves) : []
   }
-  try {
-    return leaves(JSON.parse(text))
-  } catch {
-    return partsIn(text)
-  }
+  return orUndefined(() => leaves(JSON.parse(text))) ?? partsIn(text)
 }
 
 /** Where services put their words into an answer, the most telling first. */
@@ -141,12 +139,8 @@ export const spokenIn = (answer: string): string => {
   if (/^\s*<(!doctype|html|\?xml)/i.test(answer)) {
     return /<(title|message)>([^<]*)/i.exec(answer)?.[2] ?? ""
   }
-  try {
-    const read: unknown = JSON.parse(answer)
-    return spokenAt(read) || mistakesIn(read)
-  } catch {
-    return answer
-  }
+  const read = (value: unknown) => spokenAt(value) || mistakesIn(value)
+  return orUndefined(() => read(JSON.parse(answer))) ?? answer
 }
 
 /**

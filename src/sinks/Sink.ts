@@ -8,7 +8,7 @@
  */
 import { Effect, type Redacted, Schema, type Scope } from "effect"
 import type { ConfiguredType } from "../config/schema/ConfiguredTypes.ts"
-import type { Entry } from "../event/Entry.ts"
+import type { Entry } from "../event/Event.ts"
 import { unquoted } from "../event/Quoted.ts"
 
 const errorFields = {

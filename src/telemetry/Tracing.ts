@@ -12,8 +12,7 @@
  */
 import { Cause, Clock, Context, Effect, Exit, Option, Random, Tracer } from "effect"
 import type { Webhook } from "../config/Config.ts"
-import type { Entry } from "../event/Entry.ts"
-import type { Event } from "../event/Event.ts"
+import type { Entry, Event } from "../event/Event.ts"
 import { idempotencyKey } from "../event/IdempotencyKey.ts"
 import * as TraceContext from "../event/TraceContext.ts"
 import type { Failures, Sink, SinkError } from "../sinks/Sink.ts"

@@ -6,8 +6,7 @@
  */
 import { describe, expect } from "bun:test"
 import { Effect, Exit, Fiber, Scope } from "effect"
-import type { Entry } from "../../src/event/Entry.ts"
-import type { Event } from "../../src/event/Event.ts"
+import type { Entry, Event } from "../../src/event/Event.ts"
 import type { Reason, Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { effectOf, it, type Steps } from "../lib/effect.ts"
 import { canary, entry } from "./sinkEntries.ts"

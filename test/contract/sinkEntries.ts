@@ -1,6 +1,5 @@
 /** Entries for the contracts of sinks, with personal data that must not be seen. */
-import type { Entry } from "../../src/event/Entry.ts"
-import type { Event } from "../../src/event/Event.ts"
+import type { Entry, Event } from "../../src/event/Event.ts"
 import { event } from "../journal/samples.ts"
 
 /** Stands in every secret of a set-up and in every payload of the contract: no message may hold it. */

@@ -1,7 +1,7 @@
 import { describe, expect, spyOn } from "bun:test"
 import { Clock, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
-import type { Entry } from "../../src/event/Entry.ts"
+import type { Entry } from "../../src/event/Event.ts"
 import { eventLoop } from "../../src/event/EventLoop.ts"
 import { Archive } from "../../src/journal/Archive.ts"
 import { collect } from "../../src/journal/EventPages.ts"

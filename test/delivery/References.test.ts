@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Exit, Layer, Scope } from "effect"
 import type { ChangesPolicy } from "../../src/config/Config.ts"
-import type { Entry } from "../../src/event/Entry.ts"
+import type { Entry } from "../../src/event/Event.ts"
 import { Archive } from "../../src/journal/Archive.ts"
 import { fenced } from "../../src/journal/JournalError.ts"
 import { allSent, type Reason, referring, type Sink, SinkError, sentAs } from "../../src/sinks/Sink.ts"

@@ -1,8 +1,7 @@
 /** The official SDK is the oracle: it must accept every event that the relay writes. */
 import { describe, expect, test } from "bun:test"
 import { HTTP, Kafka, type KafkaMessage } from "cloudevents"
-import type { Entry } from "../../src/event/Entry.ts"
-import type { Event } from "../../src/event/Event.ts"
+import type { Entry, Event } from "../../src/event/Event.ts"
 import { idempotencyKey } from "../../src/event/IdempotencyKey.ts"
 import * as CloudEvents from "../../src/formats/CloudEvents.ts"
 import { seeded } from "../lib/seeded.ts"

@@ -2,7 +2,7 @@
 import { Context, Duration, Effect, Layer, Redacted } from "effect"
 import { ActiveConfig } from "../../src/ActiveConfig.ts"
 import type { Webhook } from "../../src/config/Config.ts"
-import type { Entry } from "../../src/event/Entry.ts"
+import type { Entry } from "../../src/event/Event.ts"
 import { hmacSha256, sign } from "../../src/event/Signature.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import { Journal } from "../../src/journal/Journal.ts"

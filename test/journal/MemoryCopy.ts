@@ -1,7 +1,6 @@
 /** The rows of the journal in memory, as a copy reads and stores them. */
 import { Effect } from "effect"
-import type { Entry } from "../../src/event/Entry.ts"
-import type { Event } from "../../src/event/Event.ts"
+import type { Entry, Event } from "../../src/event/Event.ts"
 import type { AuditRecord } from "../../src/journal/AuditLog.ts"
 import { type After, type CopySource, type CopyTarget, markOf, type Put } from "../../src/journal/JournalCopy.ts"
 import type { DeliveredRange } from "../../src/journal/Settlement.ts"

@@ -7,8 +7,7 @@
  */
 
 import { Effect, Exit, Layer } from "effect"
-import type { Entry } from "../../src/event/Entry.ts"
-import type { Event } from "../../src/event/Event.ts"
+import type { Entry, Event } from "../../src/event/Event.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
 import { type AuditRecord, kept } from "../../src/journal/AuditLog.ts"
 import * as DeadLetterChanges from "../../src/journal/archive/DeadLetterChanges.ts"

@@ -1,7 +1,7 @@
 /** An event that can't be rendered for a sink is rejected alone. */
 import { describe, expect } from "bun:test"
 import { Effect, Schema } from "effect"
-import type { Entry } from "../../src/event/Entry.ts"
+import type { Entry } from "../../src/event/Event.ts"
 import { Slack, SlackConfig } from "../../src/sinks/alerts/slack/Slack.ts"
 import { Http } from "../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../src/sinks/http/HttpConfig.ts"

@@ -6,7 +6,7 @@
 import process from "node:process"
 import { createInterface } from "node:readline"
 import { Cause, Effect, Exit, Fiber, Schema, Scope } from "effect"
-import type { Entry } from "../../src/event/Entry.ts"
+import type { Entry } from "../../src/event/Event.ts"
 import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import { type Limits, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import { sinkTypes } from "../../src/sinks/SinkTypes.ts"

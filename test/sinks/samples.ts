@@ -1,7 +1,6 @@
 /** Entries as the journal gives them to sinks, and the reasons of failed sends. */
 import { Cause, Effect, Exit } from "effect"
-import type { Entry } from "../../src/event/Entry.ts"
-import type { Event } from "../../src/event/Event.ts"
+import type { Entry, Event } from "../../src/event/Event.ts"
 import type { Reason, SinkError } from "../../src/sinks/Sink.ts"
 
 export const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)

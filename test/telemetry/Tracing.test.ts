@@ -1,7 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Effect, Fiber, Tracer } from "effect"
-import type { Entry } from "../../src/event/Entry.ts"
-import type { Event } from "../../src/event/Event.ts"
+import type { Entry, Event } from "../../src/event/Event.ts"
 import { DeliveryRejected, type Sink, SinkError, SinkUnavailable } from "../../src/sinks/Sink.ts"
 import * as Tracing from "../../src/telemetry/Tracing.ts"
 import { webhook } from "../ingest/fixture.ts"

@@ -9,7 +9,7 @@
  * nothing, and the events that it misses are counted.
  */
 import { Clock, Duration, Effect, Schema, Stream } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { EpochMillis } from "../../event/Quantities.ts"
 import { refusals } from "../../ingest/Answers.ts"

@@ -5,9 +5,11 @@
  * Its work is bounded: it holds a limited number of keys and searches a limited number
  * of events. The count is a lower bound if it stops early.
  */
+
 import { Effect } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Event } from "../../event/Event.ts"
+import { orUndefined } from "../../event/Tolerance.ts"
 import { orderKey } from "../../formats/Template.ts"
 import type { Archive, EventQuery } from "../../journal/Archive.ts"
 import { nextQuery } from "../../journal/EventPages.ts"
@@ -40,11 +42,7 @@ class Replayed {
 
   /** Returns the event's key, or an empty text if it has none. */
   keyOf(sequence: number, event: Event): string {
-    try {
-      return this.#keyOf({ sequence, event, sinks: [], replayed: false })
-    } catch {
-      return ""
-    }
+    return orUndefined(() => this.#keyOf({ sequence, event, sinks: [], replayed: false })) ?? ""
   }
 
   add(sequence: number, event: Event): void {

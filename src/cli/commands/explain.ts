@@ -6,7 +6,7 @@
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { Loaded } from "../../config/load/Load.ts"
-import { type AlertAction, alertActions } from "../../event/Entry.ts"
+import { type AlertAction, alertActions } from "../../event/Event.ts"
 import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
 import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"

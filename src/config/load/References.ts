@@ -8,9 +8,11 @@
  *
  * **Guarantee.** A resolved text is never shown. Findings name the variable or file.
  */
+
 import { Context, Effect, type FileSystem, Option, PlatformError, Result } from "effect"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"
+import { orUndefined } from "../../event/Tolerance.ts"
 import { error, type Finding } from "../diagnostics/Source.ts"
 import type { Path } from "../Fields.ts"
 
@@ -196,13 +198,8 @@ export const mayBeElsewhere = ({ reason }: PlatformError.PlatformError): boolean
   reason._tag === "NotFound" || reason._tag === "PermissionDenied"
 
 /** Decodes UTF-8 and drops a byte order mark. Returns `undefined` for other encodings. */
-export const decodeText = (bytes: Uint8Array): string | undefined => {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
-  } catch {
-    return undefined
-  }
-}
+export const decodeText = (bytes: Uint8Array): string | undefined =>
+  orUndefined(() => new TextDecoder("utf-8", { fatal: true }).decode(bytes))
 
 /** Removes the defaults of variables, which may be secrets. */
 const withoutDefaults = (written: string): string => written.replace(/(\$\{[^}]*?:-)[^}]*/g, "$1…")

@@ -5,8 +5,10 @@
  * **Guarantee.** A report contains nothing of the text except the code point of an
  * invisible character.
  */
+
 import { Redacted } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
+import { parsedJson } from "../../event/Tolerance.ts"
 import { expiresWithin, type Secret } from "../Config.ts"
 
 /** A mistake in a text, and how to fix it. */
@@ -109,12 +111,7 @@ const assignment: Check = (text) =>
     : undefined
 
 const json: Check = (text) => {
-  if (!/^\s*[{[]/.test(text)) return undefined
-  try {
-    JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  if (!/^\s*[{[]/.test(text) || parsedJson(text) === undefined) return undefined
   return {
     message: "this is JSON, and the whole text counts as the secret",
     hint: "store the value alone: `jq -r .NAME` prints it",

@@ -7,7 +7,7 @@
  * in the config has an `object` of the type, it replaces the sample.
  */
 import { Result } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { eventTypes, isRelayEvent, relayEventTypes } from "../../event/EventType.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import * as SampleEvent from "../../event/SampleEvent.ts"

@@ -1,6 +1,8 @@
 /** Rules for sinks and for client details. */
+
 import { Duration, type SchemaAST, Struct } from "effect"
 import { parsePointer } from "../../event/Pointer.ts"
+import { parsedJson } from "../../event/Tolerance.ts"
 import * as Jmespath from "../../formats/jmespath/Jmespath.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Pattern from "../../routing/Pattern.ts"
@@ -130,15 +132,7 @@ const serviceRules = (value: unknown, at: Path, { hosts, paths, retired }: Known
   return [warning(at, "this is not a URL of the service's: it is of another host", `the service's are at ${theirs}`)]
 }
 
-const isJson = (text: string): boolean => {
-  if (!/^\s*[{[]/.test(text)) return false
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
+const isJson = (text: string): boolean => /^\s*[{[]/.test(text) && parsedJson(text) !== undefined
 
 const templateRules = (value: unknown, path: Path, schema: SchemaAST.AST): ReadonlyArray<Finding> => {
   const ofAlert = traitOf(schema, "ofAlert")

@@ -7,7 +7,7 @@
  * report a small mistake with a useless message.
  */
 import { Duration, Effect, Schema, SchemaTransformation } from "effect"
-import { alertActions } from "../../event/Entry.ts"
+import { alertActions } from "../../event/Event.ts"
 import * as Numbers from "../../event/Numbers.ts"
 import { lengthOf } from "../../event/Quantities.ts"
 import {

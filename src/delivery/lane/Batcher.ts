@@ -5,7 +5,7 @@
  */
 import { Duration } from "effect"
 import { digestOf, type LaneConfig } from "../../config/Config.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import type { Log } from "../../journal/Journal.ts"
 import type { WallClock } from "../../journal/WallClock.ts"
 import type { Sink } from "../../sinks/Sink.ts"

@@ -7,7 +7,7 @@
  */
 import { Cause, Duration, Effect, Result } from "effect"
 import { digestOf } from "../../config/Config.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { attempt, Unrenderable } from "../../formats/Rendering.ts"
 import type { Mute } from "../../journal/Journal.ts"
 import { ownOf, showing } from "../RelayEvents.ts"

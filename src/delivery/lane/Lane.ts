@@ -21,8 +21,7 @@
  */
 import { Cause, Clock, Duration, Effect, type Exit, Latch, Random } from "effect"
 import { changesOf, digestOf, type LaneConfig } from "../../config/Config.ts"
-import type { Entry } from "../../event/Entry.ts"
-import { quarantine } from "../../event/Event.ts"
+import { type Entry, quarantine } from "../../event/Event.ts"
 import { eventLoop } from "../../event/EventLoop.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { repeating } from "../../event/Rounds.ts"

@@ -4,8 +4,7 @@
  */
 
 import type { Cause, Effect } from "effect"
-import type { Entry } from "../../event/Entry.ts"
-import type { Event } from "../../event/Event.ts"
+import type { Entry, Event } from "../../event/Event.ts"
 import { instant } from "../../formats/Texts.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import type { Mute, Pause, Paused } from "../../journal/LaneInfo.ts"

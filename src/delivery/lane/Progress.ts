@@ -8,7 +8,7 @@
  * it says which.
  */
 import { Redacted } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import type { AlertChange, Attempt, Delivery, OpenedLane, Retry, Settlement } from "../../journal/Journal.ts"
 import { Changes, Window } from "./Changes.ts"
 import type { LaneClock } from "./LaneClock.ts"

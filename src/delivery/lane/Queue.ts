@@ -6,7 +6,7 @@
  * event whose key is in flight waits for that batch to end. Muted events that are
  * sent together are a batch of their own.
  */
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import type { Mute } from "../../journal/LaneInfo.ts"
 
 const mutePrefix = "#muted:"

@@ -12,7 +12,7 @@
  */
 
 import { Effect } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import {
   type CopiedEnd,
   type CopiedOutcomes,

@@ -5,8 +5,7 @@
  * valid, so every reader can read it. No lane sends an erased event.
  */
 import { Array as Arr, Effect } from "effect"
-import type { Entry } from "../../event/Entry.ts"
-import type { Event } from "../../event/Event.ts"
+import type { Entry, Event } from "../../event/Event.ts"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { unquoted } from "../../event/Quoted.ts"
 import type { ErasedEvents } from "../Archive.ts"

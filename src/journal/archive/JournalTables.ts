@@ -7,7 +7,7 @@
  * After a crash the committed slices stay, and the change can be started again.
  */
 import type { Effect } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import type { UndeliveredEvent } from "../Archive.ts"
 import type { JournalError } from "../JournalError.ts"
 import type { DeadLetterKey, StoredDeadLetter } from "../LaneInfo.ts"

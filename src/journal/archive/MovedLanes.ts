@@ -8,7 +8,7 @@
  * **Gotcha.** A rename moves nothing: it changes the name of the lane. It is a move only if both names are lanes.
  */
 import { Effect } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import type { OpenOptions } from "../Journal.ts"
 import { isNotFenced, type JournalError, unavailable } from "../JournalError.ts"
 import type { Cursor } from "../Settlement.ts"

@@ -9,9 +9,11 @@
  * **Gotcha.** The worker's descriptor is never closed, because that would drop the process's locks on the file.
  * Only the main connection can reach the end of the log, between two commits: see `Checkpoints.ts`.
  */
+
 import { fdatasyncSync, openSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"
+import { orUndefined } from "../../event/Tolerance.ts"
 import type { EventPage, EventQuery } from "../EventQuery.ts"
 import { SearchIds } from "../stream/SearchIds.ts"
 import { connect, errorCode, isCorrupt, isFinal, words } from "./rows/SqliteConnection.ts"
@@ -62,15 +64,6 @@ const failedBy = (error: unknown): Failed => ({
   failed: words(error),
   code: errorCode(error),
 })
-
-/** Returns `undefined` if there can't be an index. Then searches only take longer. */
-const indexOf = (db: DatabaseSync, path: string, searchIds: SearchIds): Index | undefined => {
-  try {
-    return new Index(db, path, searchIds)
-  } catch {
-    return undefined
-  }
-}
 
 /** SQLite's code of a failed fsync. Data written before it can't be trusted. */
 const failedSync = 1034
@@ -130,7 +123,8 @@ export const runWorker = (): void => {
       }
     }
     const searchIds = new SearchIds(pointers)
-    const index = indexOf(db, path, searchIds)
+    // If there can't be an index, searches only take longer.
+    const index = orUndefined(() => new Index(db, path, searchIds))
     let search: Search | undefined
     look = async (query) => {
       // Most workers never search, so the code for it is loaded with the first query.

@@ -1,8 +1,10 @@
 /** The keys of `"journal"` with the type `sqlite`. */
+
 import { realpathSync } from "node:fs"
 import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"
 import { Units } from "../../config/schema/Units.ts"
+import { orUndefined } from "../../event/Tolerance.ts"
 import { searchIds } from "../stream/SearchIdsConfig.ts"
 
 /** Suffixes of the files that the relay and SQLite keep next to the journal's file. SQLite deletes a `-journal` when it opens the file. */
@@ -45,13 +47,7 @@ export const SqliteConfig = Schema.Struct({
 })
 
 /** Follows a symbolic link: SQLite keeps its files next to the link's target, and so does the relay. */
-export const followed = (path: string): string => {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
-  }
-}
+export const followed = (path: string): string => orUndefined(() => realpathSync(path)) ?? path
 
 /** The file with the counts of the last hour. */
 export const hourOf = (path: string): string => `${followed(path)}-hour`

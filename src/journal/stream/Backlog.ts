@@ -283,7 +283,7 @@ export class Backlog {
 }
 
 /** The cursors of idle lanes move to the end of the log after this many events or milliseconds. */
-export const passAfter = 10_000
+const passAfter = 10_000
 const passEvery = 60_000
 
 /** Decides when the cursors of idle lanes must move to the end: a search and a start begin at the lowest cursor. */
@@ -333,6 +333,18 @@ export class Backlogs extends Map<string, Backlog> {
       .sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
+  /**
+   * Returns why one of the lanes of an event accepts no more events from its webhook; empty if all do. `sizeOf` counts
+   * a lane's events elsewhere.
+   */
+  whyFull(lanes: ReadonlyArray<string>, webhook: string, sizeOf?: (lane: string) => number): string {
+    for (const lane of lanes) {
+      const why = this.get(lane)?.whyFull(webhook, sizeOf?.(lane)) ?? ""
+      if (why !== "") return why
+    }
+    return ""
+  }
+
   /** Limits a lane's events and bytes; see `limitBacklog` of `Journal.ts`. */
   limit(lane: string, max = Number.POSITIVE_INFINITY, maxBytes = Number.POSITIVE_INFINITY): void {
     const backlog = this.get(lane)
@@ -370,5 +382,16 @@ export class Backlogs extends Map<string, Backlog> {
     return [...this.values()].filter(
       ({ isWaiting, cursor }) => !isWaiting && readFrom <= cursor.sequence && cursor.sequence < head,
     )
+  }
+
+  /**
+   * Returns the lanes that are probably idle at a start, by name. The backlogs were counted from routes, which have no
+   * checksum. So the events above `after` are read once, for all of these lanes, and a lane with one of them isn't idle.
+   * Returns `undefined` if there are too many: a lane that is further behind reads them itself.
+   */
+  probablyIdle(head: number): { readonly lanes: Map<string, Backlog>; readonly after: number } | undefined {
+    const lanes = new Map(this.behind(0, head).map((backlog) => [backlog.lane, backlog]))
+    const after = Math.min(...[...lanes.values()].map(({ cursor }) => cursor.sequence), head)
+    return head - after > 2 * passAfter ? undefined : { lanes, after }
   }
 }

@@ -1,7 +1,6 @@
 /** The size of the slices of an operator's change. */
 import { Clock, Effect, Exit } from "effect"
-import type { Entry } from "../../event/Entry.ts"
-import type { Event } from "../../event/Event.ts"
+import type { Entry, Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
 import { Operator } from "../JournalContext.ts"
 

@@ -1,6 +1,5 @@
 /** The events of the next commit. They share one row, one fsync, and one promise for all callers. */
-import type { Entry } from "../../event/Entry.ts"
-import type { Event } from "../../event/Event.ts"
+import type { Entry, Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
 import type { DuplicateKey } from "./DuplicateKey.ts"
 import { Origin, Writer } from "./Record.ts"

@@ -4,7 +4,7 @@
  * **Guarantee.** If a cursor passes an event that wasn't delivered, the same transaction stores the event as a
  * retry or a dead letter. An event that can't be read is reported as lost. A cursor never moves back.
  */
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
 import { type Attempt, type Cursor, keptAttempts, type RetryChange, type Settlement } from "../Settlement.ts"
 import type { Ended } from "./OutcomeRecord.ts"

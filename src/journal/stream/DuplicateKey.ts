@@ -7,8 +7,7 @@
  * counts as new.
  */
 import { createHash } from "node:crypto"
-import type { Entry } from "../../event/Entry.ts"
-import type { Event } from "../../event/Event.ts"
+import type { Entry, Event } from "../../event/Event.ts"
 import { bodyChecksum } from "./Record.ts"
 
 /** Bytes of the key that is stored next to a copied record: both hashes and the body's checksum. */

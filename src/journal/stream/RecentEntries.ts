@@ -6,7 +6,7 @@
  * fall behind; the oldest entries leave first. While every lane is behind by more than that count, nothing is
  * kept, because it would leave unread. A lane that waits for its next event reads no entries until then.
  */
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import type { Backlog } from "./Backlog.ts"
 
 /**

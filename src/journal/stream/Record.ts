@@ -10,8 +10,7 @@
  * and never returned.
  */
 import { crc32 } from "node:zlib"
-import type { Entry } from "../../event/Entry.ts"
-import type { Erased, Event, Foreign } from "../../event/Event.ts"
+import type { Entry, Erased, Event, Foreign } from "../../event/Event.ts"
 
 /** How an entry came into the log. */
 export const Origin = { delivered: 0, replayed: 1, moved: 2 } as const

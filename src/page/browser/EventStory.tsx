@@ -1,4 +1,5 @@
 /** The report of an event: its failures, origin and attempts, the payloads for its sinks, and its routes. */
+
 import { Fragment } from "preact"
 import { useState } from "preact/hooks"
 import { absence, atTheSender, unsigned } from "../../admin/api/Absence.ts"
@@ -6,6 +7,7 @@ import type { EventReport, EventReports } from "../../admin/api/EventApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { mask } from "../../event/Quoted.ts"
+import { parsedJson } from "../../event/Tolerance.ts"
 import { duration, plain, relayCommand, span } from "../../formats/Texts.ts"
 import { changes } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
@@ -17,20 +19,12 @@ import { type Column, Table } from "./parts/Table.tsx"
 import { Verdicts } from "./RouteExplainer.tsx"
 import { failedFirst, type Sink, SinkOutcomes } from "./SinkOutcomes.tsx"
 
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
 /** A payload may hold a text that is JSON. */
 const isMember = (value: unknown): value is object => typeof value === "object" && value !== null
 
 /** Returns the paths of the values that have a masked part, such as `body.data.object.name`. */
 const masksIn = (value: unknown, path = ""): ReadonlyArray<string> => {
-  const inner = typeof value === "string" && /^[[{]/.test(value) ? parsed(value) : value
+  const inner = typeof value === "string" && /^[[{]/.test(value) ? parsedJson(value) : value
   if (isMember(inner)) {
     return Object.entries(inner).flatMap(([key, member]) =>
       masksIn(member, Array.isArray(inner) ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`),

@@ -10,7 +10,7 @@
  * An alert is about an event or a group of events. Facts that all samples of a group
  * share are listed once; the others are listed with each sample.
  */
-import type { AlertNote, Entry } from "../../event/Entry.ts"
+import type { AlertNote, Entry } from "../../event/Event.ts"
 import { asFailure, failureEndedBy, isRelayEvent } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import * as Numbers from "../../event/Numbers.ts"

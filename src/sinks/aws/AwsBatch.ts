@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto"
 import { Duration, Effect } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { resource } from "../../event/EventType.ts"
 import { idempotencyKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"

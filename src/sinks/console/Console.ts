@@ -7,7 +7,7 @@
 import process from "node:process"
 import { Effect, Schema } from "effect"
 import { oneOf } from "../../config/schema/Keys.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { displayBytes, rawLine } from "../../formats/Rendering.ts"
 import { escaped, plain } from "../../formats/Texts.ts"
 import { codeOf } from "../../runtime/Errors.ts"

@@ -11,7 +11,7 @@
  */
 import { Effect, Schema, type Scope } from "effect"
 import { body, bodyProblem, oneOf, orExpression, Shape, textOrShapeOr } from "../../config/schema/Keys.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import * as Monotonic from "../../event/Monotonic.ts"
 import { spanOf, traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"

@@ -10,8 +10,10 @@
  *
  * Garbage was never synced, so its batch had not succeeded and is sent again.
  */
+
 import { type FileHandle, open, readFile, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
+import { parsedJson } from "../../event/Tolerance.ts"
 import { codeOf } from "../../runtime/Errors.ts"
 
 // The mark of a file sink: the hidden file `.NAME.mark` next to the file. It stores the offset from which only the
@@ -93,12 +95,8 @@ export const nothing: Repaired = { cut: 0, blanked: 0 }
 /** Whether a line is a JSON object; bytes in it that aren't UTF-8 don't matter. */
 const isValid = (line: Buffer): boolean => {
   const hasByteOrderMark = line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf
-  try {
-    const value: unknown = JSON.parse(line.toString("latin1", hasByteOrderMark ? 3 : 0))
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-  } catch {
-    return false
-  }
+  const value = parsedJson(line.toString("latin1", hasByteOrderMark ? 3 : 0))
+  return typeof value === "object" && value !== null && !Array.isArray(value)
 }
 
 const readAt = async (handle: FileHandle, from: number, length: number): Promise<Buffer> => {

@@ -5,7 +5,7 @@
  * signs. `sign` adds a signature of the relay (`Signing.ts`).
  */
 import { Array as Arr, Effect, Redacted } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { batchKey, groupKey } from "../../event/IdempotencyKey.ts"
 import { traceHeaders } from "../../event/TraceContext.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"

@@ -11,7 +11,7 @@
  * with every Kafka producer.
  */
 import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import * as CloudEvents from "../../formats/CloudEvents.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"

@@ -7,10 +7,12 @@
  * again later than that and before the broker ends the session, so a session never
  * ends because of an old token. A missing token doesn't use up an event's attempt.
  */
+
 import { readFile } from "node:fs/promises"
 import { Clock, Effect, Predicate, Redacted, Schema, type Scope } from "effect"
 import { secret, text } from "../../config/schema/Keys.ts"
 import { sha256 } from "../../event/IdempotencyKey.ts"
+import { parsedJson } from "../../event/Tolerance.ts"
 import { userAgent } from "../../runtime/HttpTransport.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import { type Identity, identityKeys, oneIdentity } from "../aws/AwsConfig.ts"
@@ -180,12 +182,8 @@ const tolerance = 10_000
 
 /** The claims of a JWT, or `undefined` for any other token. */
 const claimsOf = (token: string): Readonly<Record<string, unknown>> | undefined => {
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString())
-    return Predicate.isObject(claims) ? claims : undefined
-  } catch {
-    return undefined
-  }
+  const claims = parsedJson(Buffer.from(token.split(".")[1] ?? "", "base64url").toString())
+  return Predicate.isObject(claims) ? claims : undefined
 }
 
 /** The words of a claim: a text, or a list of texts. */

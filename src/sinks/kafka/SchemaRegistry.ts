@@ -11,11 +11,13 @@
  * **Gotcha.** The registry compares schemas as text or in a normal form of its own.
  * The definition is therefore sent as it is written.
  */
+
 import { Clock, Effect, Redacted, Result, Schema, type Scope } from "effect"
 import { flag, secret, text, textOr } from "../../config/schema/Keys.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { eventTypes } from "../../event/EventType.ts"
 import { quoting } from "../../event/Quoted.ts"
+import { orUndefined, parsedJson } from "../../event/Tolerance.ts"
 import { attempt, Unrenderable } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
@@ -29,14 +31,7 @@ import { failed, misconfigured, SinkError, throttled, unacceptable, unavailable 
 
 const topicPlaceholder = /\{\{\s*topic\s*\}\}/g
 
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
+const isJson = (text: string): boolean => parsedJson(text) !== undefined
 
 interface Credentials {
   readonly username?: string
@@ -222,13 +217,8 @@ const isMisfit = (made: Uint8Array | Misfit): made is Misfit => "pointer" in mad
 
 const notJson: Misfit = { pointer: "", why: "is not JSON" }
 
-const parsed = (value: Uint8Array): { readonly json: unknown } | undefined => {
-  try {
-    return { json: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(value)) }
-  } catch {
-    return undefined
-  }
-}
+const parsed = (value: Uint8Array): { readonly json: unknown } | undefined =>
+  orUndefined(() => ({ json: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(value)) }))
 
 const escaped = (name: string | number): string => String(name).replaceAll("~", "~0").replaceAll("/", "~1")
 

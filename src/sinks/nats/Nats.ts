@@ -11,7 +11,7 @@
  * take a key with many values.
  */
 import { Clock, Effect, Result, type Scope } from "effect"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"

@@ -12,7 +12,7 @@
  */
 import { Clock, Duration, Effect, Redacted, type Scope } from "effect"
 import * as Address from "../../config/Address.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import { displayBytes } from "../../formats/Rendering.ts"
 import * as Template from "../../formats/Template.ts"
 import * as Certificates from "../Certificates.ts"

@@ -11,7 +11,7 @@
  */
 import { Clock, Effect, Schema, type Scope } from "effect"
 import { bodyProblem, text } from "../../config/schema/Keys.ts"
-import type { Entry } from "../../event/Entry.ts"
+import type { Entry } from "../../event/Event.ts"
 import * as AwsBatch from "../aws/AwsBatch.ts"
 import * as AwsClient from "../aws/AwsClient.ts"
 import * as AwsConfig from "../aws/AwsConfig.ts"

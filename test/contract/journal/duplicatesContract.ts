@@ -1,7 +1,7 @@
 /** Duplicates, altered events, and what could not be routed. */
 import { describe, expect } from "bun:test"
 import { Effect, Exit } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
 import { event, letter, retrying, settlement } from "../../journal/samples.ts"
 import { type Create, testWith } from "./sessions.ts"

@@ -4,7 +4,7 @@ import { Duration, Effect } from "effect"
 import type { LaneConfig } from "../../../src/config/Config.ts"
 import { Lanes } from "../../../src/delivery/Lanes.ts"
 import { Suspects } from "../../../src/delivery/lane/Suspects.ts"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import {
   allSent,
   type Failures,

@@ -1,5 +1,5 @@
 /** What holds between events of one key: their order, and the digests that they are sent in. */
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import type { History, Receipt, Rules } from "./Facts.ts"
 
 export class Groups {

@@ -7,8 +7,7 @@
  * dead letters. It outlives every crash. The first broken rule ends the seed.
  */
 
-import type { Entry } from "../../../src/event/Entry.ts"
-import type { Event } from "../../../src/event/Event.ts"
+import type { Entry, Event } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
 import type { Settlement, StoredDeadLetter } from "../../../src/journal/Journal.ts"
 import { History, type Known, type Receipt, type Rules, type Sending, type Verdict } from "./Facts.ts"

@@ -10,8 +10,7 @@
 import { crc32 } from "node:zlib"
 import { Duration, Effect } from "effect"
 import { digestOf } from "../../../src/config/Config.ts"
-import type { Entry } from "../../../src/event/Entry.ts"
-import type { Event } from "../../../src/event/Event.ts"
+import type { Entry, Event } from "../../../src/event/Event.ts"
 import {
   allSent,
   DeliveryFailed,

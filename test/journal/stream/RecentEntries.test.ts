@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import { RecentEntries } from "../../../src/journal/stream/RecentEntries.ts"
 import { event } from "../samples.ts"
 

@@ -1,5 +1,5 @@
 /** Random lanes, entries and ranges, for the properties of what both journals decide. */
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import type { Cursor } from "../../../src/journal/Settlement.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { tries } from "../../lib/tries.ts"

@@ -3,7 +3,7 @@
  */
 import { describe, expect } from "bun:test"
 import { Effect, Fiber, Schema } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import type { AnySinkType, Reason } from "../../../src/sinks/Sink.ts"
 import * as sinks from "../../../src/sinks/Sinks.ts"
 import { sinkContract, type Wrong } from "../../contract/sinkContract.ts"

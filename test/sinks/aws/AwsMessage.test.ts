@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { Entry } from "../../../src/event/Entry.ts"
-import type { Event } from "../../../src/event/Event.ts"
+import type { Entry, Event } from "../../../src/event/Event.ts"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
 import { encoder, type Message } from "../../../src/sinks/aws/AwsBatch.ts"
 import { awkward } from "../../contract/sinkContract.ts"

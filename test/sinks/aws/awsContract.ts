@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { HTTP } from "cloudevents"
 import { type Effect, Redacted, Schema, type Scope } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import type { Failures, Reason, Sink, SinkError } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"
 import type { Received } from "../../parts/Queues.ts"

@@ -1,7 +1,7 @@
 /** An HTTP sink of an alert API: one request opens an alert and another ends it, by one key. */
 import { describe, expect, test } from "bun:test"
 import { Effect, Schema } from "effect"
-import type { AlertNote, Entry } from "../../../src/event/Entry.ts"
+import type { AlertNote, Entry } from "../../../src/event/Event.ts"
 import * as Jmespath from "../../../src/formats/jmespath/Jmespath.ts"
 import { Http } from "../../../src/sinks/http/Http.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { Redacted, Schema } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import { type Receiver, reasonOf, type Verdict, verdicts } from "../../../src/sinks/http/HttpAnswer.ts"
 import { HttpConfig } from "../../../src/sinks/http/HttpConfig.ts"
 import { bearing, requestsOf } from "../../../src/sinks/http/HttpRequest.ts"

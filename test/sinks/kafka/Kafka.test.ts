@@ -1,7 +1,7 @@
 import { describe, expect } from "bun:test"
 import { Kafka as CloudEventsSdk, type KafkaMessage } from "cloudevents"
 import { Effect } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import { partitionOf } from "../../../src/sinks/kafka/Kafka.ts"
 import type { Failures } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"

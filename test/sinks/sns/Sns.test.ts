@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "bun:test"
 import { Effect, Fiber, Schema } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import { largest, SnsConfig } from "../../../src/sinks/sns/Sns.ts"
 import { it } from "../../lib/effect.ts"
 import { makeTopic } from "../../parts/Queues.ts"

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "bun:test"
 import { Effect } from "effect"
-import type { Entry } from "../../../src/event/Entry.ts"
+import type { Entry } from "../../../src/event/Event.ts"
 import { largest, regionOf, SqsConfig } from "../../../src/sinks/sqs/Sqs.ts"
 import { it } from "../../lib/effect.ts"
 import { makeQueue } from "../../parts/Queues.ts"

@@ -129,12 +129,8 @@ export class StreamWriter {
       return under.batch.promise.then((exit) => under.refusal ?? asDuplicate(exit))
     }
     if (appends.isOverloaded) return tooSlow
-    for (const sink of sinks) {
-      const backlog = own?.backlogs.get(sink)
-      if (backlog === undefined) continue
-      const why = backlog.whyFull(event.webhook, isShared ? this.#options.waitingInShared(sink) : backlog.size)
-      if (why !== "") return Exit.fail(full("backlog", why))
-    }
+    const why = own?.backlogs.whyFull(sinks, event.webhook, isShared ? this.#options.waitingInShared : undefined) ?? ""
+    if (why !== "") return Exit.fail(full("backlog", why))
     return appends.add(event, sinks, key)
   }
 

@@ -7,7 +7,7 @@
  * if the log was pruned of some events, or if they go to both kinds of streams.
  */
 import { Effect } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
 import { lettersChanged } from "../../archive/DeadLetterChanges.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "../../archive/JournalTables.ts"

@@ -1,6 +1,6 @@
 /** A stream that this relay owns, as the lanes use it. */
 import { Effect } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import { completing } from "../../archive/MovedLanes.ts"
 import type { Log, OpenOptions } from "../../Journal.ts"
 import type { JournalError } from "../../JournalError.ts"

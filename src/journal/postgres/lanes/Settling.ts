@@ -8,7 +8,7 @@
  * **Guarantee.** If the database refuses one lane's data, the settlements of the other lanes are stored.
  */
 import { Effect } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import { isRefusedData, type JournalError } from "../../JournalError.ts"
 import { type Cursor, cursorSettlement, type RefusedSettlement, type Settlement } from "../../Settlement.ts"
 import { type LetterToPut, later, type RetryToPut, rowsOf, whyUnstorable } from "../../stream/Cursors.ts"

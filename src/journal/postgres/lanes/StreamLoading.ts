@@ -4,7 +4,6 @@ import type { JournalError } from "../../JournalError.ts"
 import { returnedDelay } from "../../LaneInfo.ts"
 import { ceilingOf, floorOf, rangeOf } from "../../Sequences.ts"
 import type { Cursor } from "../../Settlement.ts"
-import { passAfter } from "../../stream/Backlog.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Queries } from "../connection/Database.ts"
 import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
@@ -25,28 +24,23 @@ export const load = (stream: StreamState): Effect.Effect<void, JournalError> =>
     .transact((queries) => loadAll(stream, queries))
     .pipe(Effect.andThen(refusing(passIdle(stream))), Effect.andThen(stream.letters.newest), Effect.asVoid)
 
-/**
- * Moves the cursors of idle lanes to the end. The backlogs were counted from routes, which have no checksum. So
- * the events above the cursors are read once for all of these lanes, and a lane that has one of them isn't
- * idle. It takes a round trip for each megabyte.
- */
+/** Moves the cursors of idle lanes to the end. It takes a round trip for each megabyte of events above them. */
 const passIdle = Effect.fnUntraced(function* (stream: StreamState): Effect.fn.Return<void, DatabaseError> {
   const { backlogs, end, names } = stream
   stream.readFrom = end
-  const behind = new Map(backlogs.behind(0, end).map((backlog) => [backlog.lane, backlog]))
-  let after = Math.min(...[...behind.values()].map(({ cursor }) => cursor.sequence), end)
-  // A lane that is further behind reads the events itself. Another relay's stream is only looked at.
-  if (stream.isVisited || end - after > 2 * passAfter) return
-  while (after < end) {
+  // Another relay's stream is only looked at.
+  const idle = stream.isVisited ? undefined : backlogs.probablyIdle(end)
+  if (idle === undefined) return
+  for (let { after } = idle; after < end; ) {
     const rows = yield* stream.rows(after, partBytes)
     for (const { entry } of rows.flatMap((row) => storedOf(row, stream.owner.damaged))) {
-      for (const lane of names.lanesOf(entry.sinks, entry.sequence)) behind.delete(lane)
+      for (const lane of names.lanesOf(entry.sinks, entry.sequence)) idle.lanes.delete(lane)
     }
     const last = rows.at(-1)
     if (last === undefined) break
     after = last.first + last.count - 1
   }
-  for (const backlog of behind.values()) backlog.settle({ sequence: end, settled: [] })
+  for (const backlog of idle.lanes.values()) backlog.settle({ sequence: end, settled: [] })
 })
 
 const loadAll = Effect.fnUntraced(function* (stream: StreamState, queries: Queries) {

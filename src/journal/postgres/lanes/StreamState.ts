@@ -7,8 +7,7 @@
  * stream's owner reads the stream again.
  */
 import { Effect, type Result } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
-import type { Event } from "../../../event/Event.ts"
+import type { Entry, Event } from "../../../event/Event.ts"
 import { sendable } from "../../archive/Erasure.ts"
 import type { OpenOptions } from "../../Journal.ts"
 import { fenced, type JournalError } from "../../JournalError.ts"

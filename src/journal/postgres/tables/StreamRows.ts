@@ -6,7 +6,7 @@
  * and goes to no sink.
  */
 import { crc32 } from "node:zlib"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import { decodeRow, hashOf, type Stored } from "../../stream/Record.ts"
 import { type SearchIds, view } from "../../stream/SearchIds.ts"
 

@@ -10,8 +10,7 @@
  * after COMMIT breaks it too, because its sequences would otherwise be used twice.
  */
 import { Duration, Exit } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
-import type { Event } from "../../../event/Event.ts"
+import type { Entry, Event } from "../../../event/Event.ts"
 import { whatFills } from "../../archive/Room.ts"
 import type { AppendExit, Appended, SettleExit } from "../../Journal.ts"
 import { broken, full, type JournalBroken, type JournalError, unavailable } from "../../JournalError.ts"
@@ -96,7 +95,7 @@ export class Engine {
       end: () => this.head,
       readFrom: () => this.lanes.readFrom,
       backlogs: this.lanes.backlogs,
-      recent: () => this.reader,
+      recent: () => this.reader.recent,
     })
     this.lanes.onMoved = (from, to) => this.pending.moved(from, to)
     this.lanes.onDropped = () => this.pending.dropped()
@@ -154,11 +153,8 @@ export class Engine {
     }
     if (this.space.refusal !== undefined) return this.space.refusal
     if (this.locked.failure !== undefined && this.#batch.isFull) return Exit.fail(this.locked.failure)
-    for (const sink of sinks) {
-      const backlog = this.lanes.backlogs.get(sink)
-      const why = backlog?.whyFull(event.webhook) ?? ""
-      if (why !== "") return Exit.fail(full("backlog", why))
-    }
+    const why = this.lanes.backlogs.whyFull(sinks, event.webhook)
+    if (why !== "") return Exit.fail(full("backlog", why))
     this.#addDelivery(event, sinks, bodyCrc)
     return "appended"
   }
@@ -251,7 +247,7 @@ export class Engine {
           this.lanes.backlogs.get(sink)?.routed(entry.sequence, body.length, webhook)
         }
       }
-      this.reader.push(batch.entries)
+      this.reader.recent.push(batch.entries)
       for (const apply of committed) apply()
       this.space.wrote(batch.size)
     } catch (error) {
@@ -266,7 +262,7 @@ export class Engine {
     for (const task of tasks) task.done(Exit.void)
     if (count > 0) {
       this.waiting.reached(routed)
-      this.reader.dropUnwanted()
+      this.reader.recent.dropUnwanted()
     }
     return undefined
   }

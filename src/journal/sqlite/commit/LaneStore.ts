@@ -7,7 +7,7 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import type { Exit } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import type { KnownSink, OpenOptions } from "../../Journal.ts"
 import { JournalError } from "../../JournalError.ts"
 import { type DeadLetterKey, type Mute, type Paused, type RetryEntries, returning } from "../../LaneInfo.ts"

@@ -5,7 +5,7 @@
 import { existsSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import { type After, type CopiedStream, type CopySource, soundPages } from "../../JournalCopy.ts"
 import { JournalError, MaintenanceError } from "../../JournalError.ts"
 import type { Attempt } from "../../Settlement.ts"

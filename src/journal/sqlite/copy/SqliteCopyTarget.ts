@@ -3,10 +3,12 @@
  *
  * **Guarantee.** The journal has its name only once all of it is stored.
  */
+
 import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, renameSync, rmSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import { Effect } from "effect"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import { type CopiedRows, type CopySource, type CopyTarget, markOf, type Put } from "../../JournalCopy.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { CommitBatch } from "../../stream/CommitBatch.ts"
@@ -19,7 +21,7 @@ import { LogRows } from "../rows/LogRows.ts"
 import { migrate } from "../rows/Migrations.ts"
 import { OutcomeRows } from "../rows/OutcomeRows.ts"
 import { Retries } from "../rows/Retries.ts"
-import { int, meta, setMeta, tolerant } from "../rows/Rows.ts"
+import { int, meta, setMeta } from "../rows/Rows.ts"
 import { connect } from "../rows/SqliteConnection.ts"
 import { lockOf, type SqliteConfig } from "../SqliteConfig.ts"
 import { attemptOn } from "./SqliteCopySource.ts"
@@ -43,7 +45,7 @@ const begin = (path: string, mark: string): DatabaseSync => {
 const open = (path: string, mark: string): DatabaseSync => {
   if (!existsSync(path)) return begin(path, mark)
   const db = connect(path)
-  const found = tolerant(() => {
+  const found = orUndefined(() => {
     migrate(db, path)
     return meta(db, markKey)
   })

@@ -5,7 +5,9 @@
  * one, without an error. The mark reveals both. It is written after each commit, without fsync. So it may be
  * behind the journal, but never ahead of it.
  */
+
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, writeSync } from "node:fs"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import { words } from "../rows/SqliteConnection.ts"
 
 /** The content of the mark. */
@@ -29,13 +31,8 @@ export const mayBe = (start: string): boolean =>
 
 /** Reads the mark. Returns `undefined` if there is none or it was torn. */
 export const read = (file: string): HighWaterMark | undefined => {
-  let text: string
-  try {
-    text = readFileSync(file, "latin1")
-  } catch {
-    return undefined
-  }
-  const [, identity, head, state] = format.exec(text) ?? []
+  const text = orUndefined(() => readFileSync(file, "latin1"))
+  const [, identity, head, state] = format.exec(text ?? "") ?? []
   if (identity === undefined || head === undefined) return undefined
   return { identity, head: Number(head), damaged: state === "damaged" }
 }

@@ -5,17 +5,10 @@
  * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of the file is closed. So this runs
  * before the journal is opened, and never while it is open.
  */
-import {
-  closeSync,
-  lstatSync,
-  openSync,
-  readFileSync,
-  readlinkSync,
-  readSync,
-  realpathSync,
-  type Stats,
-  statSync,
-} from "node:fs"
+
+import { lstatSync, readFileSync, readlinkSync, readSync, realpathSync, type Stats, statSync } from "node:fs"
+import { orUndefined } from "../../../event/Tolerance.ts"
+import { withFile } from "../../../runtime/Files.ts"
 import { isInSchema } from "../rows/Migrations.ts"
 import { filesBeside, followed } from "../SqliteConfig.ts"
 import * as HighWaterMark from "./HighWaterMark.ts"
@@ -34,25 +27,14 @@ const kindOf = (found: Stats): string | undefined => {
   return found.isSocket() ? "a socket" : "a device"
 }
 
-const orUndefined = <A>(look: () => A): A | undefined => {
-  try {
-    return look()
-  } catch {
-    return undefined
-  }
-}
-
 /** Returns the first bytes of a file, or `undefined` if it can't be read. */
 const startOf = (file: string, length: number): string | undefined =>
-  orUndefined(() => {
-    const fd = openSync(file, "r")
-    try {
+  orUndefined(() =>
+    withFile(file, "r", (fd) => {
       const bytes = Buffer.alloc(length)
       return bytes.toString("latin1", 0, readSync(fd, bytes, 0, length, 0))
-    } finally {
-      closeSync(fd)
-    }
-  })
+    }),
+  )
 
 /**
  * Reports whether a database has no tables, as after a crash during a relay's first start. The two bytes are

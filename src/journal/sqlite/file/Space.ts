@@ -11,20 +11,11 @@
  * count as space. Only the write-ahead log can give space back: it is emptied when
  * the disk has little left.
  */
-import {
-  closeSync,
-  fsyncSync,
-  lstatSync,
-  openSync,
-  readSync,
-  rmSync,
-  type Stats,
-  statfsSync,
-  statSync,
-  writeSync,
-} from "node:fs"
+
+import { fsyncSync, lstatSync, readSync, rmSync, type Stats, statfsSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import { Exit } from "effect"
+import { withFile } from "../../../runtime/Files.ts"
 import type { JournalStatus } from "../../Archive.ts"
 import { mebibytes, prunesTo, Room } from "../../archive/Room.ts"
 import type { AppendExit } from "../../Journal.ts"
@@ -40,25 +31,16 @@ const isWhole = (found: Stats): boolean => found.isFile() && found.size === ball
 const isUnfinished = (file: string, found: Stats): boolean => {
   if (!found.isFile() || found.size > ballastBytes) return false
   const start = Buffer.alloc(4096)
-  const fd = openSync(file, "r")
-  try {
-    const read = readSync(fd, start, 0, start.length, 0)
-    return start.subarray(0, read).every((byte) => byte <= 1)
-  } finally {
-    closeSync(fd)
-  }
+  const read = withFile(file, "r", (fd) => readSync(fd, start, 0, start.length, 0))
+  return start.subarray(0, read).every((byte) => byte <= 1)
 }
 
-const write = (file: string): void => {
-  const fd = openSync(file, "wx", 0o600)
-  try {
+const write = (file: string): void =>
+  withFile(file, "wx", (fd) => {
     // It is written in full, because a sparse file would reserve nothing.
     writeSync(fd, Buffer.alloc(ballastBytes, 1))
     fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
+  })
 
 /**
  * The ballast: a file of a few megabytes next to the journal. It is deleted when the disk is full, so that lanes

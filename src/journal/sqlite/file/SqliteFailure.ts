@@ -1,8 +1,10 @@
 /** The meaning of SQLite's errors for the relay, and parts of transactions that can fail separately. */
-import { closeSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
+
+import { fsyncSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
-import { lockHolderWords } from "../../../runtime/Files.ts"
+import { orUndefined } from "../../../event/Tolerance.ts"
+import { lockHolderWords, withFile } from "../../../runtime/Files.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
 import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteConnection.ts"
 
@@ -29,12 +31,9 @@ const passes = (directory: string): string =>
 
 /** The file size limit of this process, or infinity if it isn't known. */
 const fileSizeLimit = (): number => {
-  try {
-    const [, soft] = /^Max file size\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? []
-    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
-  } catch {
-    return Number.POSITIVE_INFINITY
-  }
+  const limits = orUndefined(() => readFileSync("/proc/self/limits", "latin1")) ?? ""
+  const [, soft] = /^Max file size\s+(\d+)/m.exec(limits) ?? []
+  return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
 }
 
 /** Returns a file of the journal that can't grow because of the limit. */
@@ -50,15 +49,12 @@ const tryWrite = (path: string): string | undefined => {
   const probe = `${path}-probe`
   try {
     // The directory may be writable while the file isn't.
-    closeSync(openSync(`${path}-mark`, "r+"))
+    withFile(`${path}-mark`, "r+", () => {})
     remove(probe)
-    const fd = openSync(probe, "wx", 0o600)
-    try {
+    withFile(probe, "wx", (fd) => {
       writeSync(fd, Buffer.alloc(probeBytes, 1))
       fsyncSync(fd)
-    } finally {
-      closeSync(fd)
-    }
+    })
     return undefined
   } catch (error) {
     return error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN"

@@ -15,10 +15,11 @@ import { randomBytes } from "node:crypto"
 import { chmodSync, closeSync, existsSync, openSync, readdirSync, readSync, renameSync, statSync } from "node:fs"
 import { basename, dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import { broken, type JournalError, unavailable } from "../../JournalError.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { migrate } from "../rows/Migrations.ts"
-import { meta, setMeta, tolerant } from "../rows/Rows.ts"
+import { meta, setMeta } from "../rows/Rows.ts"
 import { connect, isCorrupt, isFull, malformed, words } from "../rows/SqliteConnection.ts"
 import { followed } from "../SqliteConfig.ts"
 import { type HighWaterMark, HighWaterMarkFile, read as readMark } from "./HighWaterMark.ts"
@@ -196,11 +197,8 @@ const openWithRetries = (path: string, checkAll: boolean): { readonly sound: Sou
 const tracesOf = (path: string): ReadonlyArray<string> => {
   const name = basename(path)
   const trace = /^(-lock|-mark|-hour|-ballast|-wal|-shm|-index.*|\..*(damaged|backup|bak|old|copy)(-wal|-shm)?)$/
-  try {
-    return readdirSync(dirname(path)).filter((file) => file.startsWith(name) && trace.test(file.slice(name.length)))
-  } catch {
-    return []
-  }
+  const files = orUndefined(() => readdirSync(dirname(path))) ?? []
+  return files.filter((file) => file.startsWith(name) && trace.test(file.slice(name.length)))
 }
 
 const number = (value: unknown): number => (typeof value === "number" ? value : 0)
@@ -364,7 +362,7 @@ const watchingEnd = (db: DatabaseSync, path: string, identity: string): ((head: 
   return (head) => {
     const found = version.get()?.data_version
     if (found === known) return
-    if (!tolerant(() => isSame(head))) {
+    if (!orUndefined(() => isSame(head))) {
       throw broken(
         `Another program has written to the journal ${path} while the relay was running on it, and the journal no longer ends at event ${head}. \`.restore\` of sqlite3 does this. The relay stops, and its next start reports which events are lost. Stop the relay before a backup is restored.`,
       )

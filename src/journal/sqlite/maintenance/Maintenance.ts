@@ -4,17 +4,19 @@
  * `check` and `backup` only read, and work while a relay runs on the journal. `salvage` reads a damaged file,
  * and writes the events that it can read as lines of JSON. It changes nothing in the file.
  */
+
 import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { Effect } from "effect"
-import { fileIdentity, readDenial } from "../../../runtime/Files.ts"
+import { orUndefined } from "../../../event/Tolerance.ts"
+import { fileIdentity, readDenial, withFile } from "../../../runtime/Files.ts"
 import { MaintenanceError } from "../../JournalError.ts"
 import { decode, decodeRow } from "../../stream/Record.ts"
 import { JournalLock } from "../file/JournalLock.ts"
 import * as OwnFiles from "../file/OwnFiles.ts"
 import { integrity } from "../file/Reindex.ts"
 import { current, refusal, version } from "../rows/Migrations.ts"
-import { bytes, int, tolerant } from "../rows/Rows.ts"
+import { bytes, int } from "../rows/Rows.ts"
 import { connect, isFull, words } from "../rows/SqliteConnection.ts"
 import { filesBeside } from "../SqliteConfig.ts"
 import { isThere } from "./Repair.ts"
@@ -37,7 +39,7 @@ const fromLines = function* (fd: number): Generator<Item> {
   let rest: Array<Buffer> = []
   let read = 0
   const item = (line: Buffer): Item => ({
-    line: tolerant((): unknown => JSON.parse(line.toString("utf8"))),
+    line: orUndefined((): unknown => JSON.parse(line.toString("utf8"))),
     share: read / size,
   })
   for (let more = readSync(fd, chunk, 0, chunkBytes, read); more > 0; more = readSync(fd, chunk, 0, chunkBytes, read)) {
@@ -226,6 +228,17 @@ const requireFree = (path: string, to: string, what: string): Effect.Effect<void
   return isOwn ? new MaintenanceError({ message: `${to} is a file of the journal's own: name another.` }) : Effect.void
 }
 
+/** Writes a new file. Deletes it if `write` throws. */
+const writeNew = <A>(to: string, write: (fd: number) => A): A =>
+  withFile(to, "wx", (fd) => {
+    try {
+      return write(fd)
+    } catch (error) {
+      rmSync(to, { force: true })
+      throw error
+    }
+  })
+
 /** Writes a consistent copy of the journal to `to`, also while a relay runs on it. Returns its size in bytes. */
 export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes: number }, MaintenanceError> =>
   Effect.gen(function* () {
@@ -234,17 +247,15 @@ export const backup = (path: string, to: string): Effect.Effect<{ readonly bytes
     yield* requireFree(path, to, "a backup")
     return yield* attempt(`The journal ${path} could not be copied to ${to}`, () => {
       // Created first, for its owner only: SQLite would leave the permissions to the umask.
-      const fd = openSync(to, "wx", 0o600)
-      try {
-        db.prepare("VACUUM INTO ?").run(to)
+      writeNew(to, (fd) => {
+        try {
+          db.prepare("VACUUM INTO ?").run(to)
+        } catch (error) {
+          // The journal is only read.
+          throw isFull(error) ? new Error(`the disk of ${dirname(to)} is full`) : error
+        }
         fsyncSync(fd)
-      } catch (error) {
-        rmSync(to, { force: true })
-        // The journal is only read.
-        throw isFull(error) ? new Error(`the disk of ${dirname(to)} is full`) : error
-      } finally {
-        closeSync(fd)
-      }
+      })
       const pages = db.prepare("PRAGMA page_count").get()?.page_count
       const free = db.prepare("PRAGMA freelist_count").get()?.freelist_count
       return { bytes: (int(pages) - int(free)) * int(db.prepare("PRAGMA page_size").get()?.page_size) }
@@ -282,9 +293,8 @@ export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, 
     yield* requireReadable(path)
     if (!isThere(path)) return yield* new MaintenanceError({ message: noneAt(path) })
     yield* requireFree(path, to, "salvage")
-    const report = yield* attempt(`The events salvaged from ${path} could not be written to ${to}`, () => {
-      const fd = openSync(to, "wx", 0o600)
-      try {
+    const report = yield* attempt(`The events salvaged from ${path} could not be written to ${to}`, () =>
+      writeNew(to, (fd) => {
         const lines = Salvage.lines(path, dirname(to))
         let events = 0
         let next = lines.next()
@@ -294,13 +304,8 @@ export const salvage = (path: string, to: string): Effect.Effect<SalvageReport, 
         }
         fsyncSync(fd)
         return { from: path, to, events, ...next.value }
-      } catch (error) {
-        rmSync(to, { force: true })
-        throw error
-      } finally {
-        closeSync(fd)
-      }
-    })
+      }),
+    )
     if (report.events > 0 || !report.repaired) return report
     rmSync(to, { force: true })
     return yield* new MaintenanceError({ message: `Nothing in ${path} can be read as a journal of the relay.` })

@@ -3,12 +3,11 @@
  * new journal, whose tables begin on the same pages. The repair replaces the header, which also holds the
  * file's length, or the whole first page.
  */
+
 import {
-  closeSync,
   copyFileSync,
   existsSync,
   mkdtempSync,
-  openSync,
   readFileSync,
   readSync,
   rmSync,
@@ -20,6 +19,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import { codeOf } from "../../../runtime/Errors.ts"
+import { withFile } from "../../../runtime/Files.ts"
 import { current, migrate, version } from "../rows/Migrations.ts"
 import { connect } from "../rows/SqliteConnection.ts"
 
@@ -77,12 +77,7 @@ const newPage = (directory: string): Buffer => {
 const headerOf = (file: string): Buffer => {
   const header = Buffer.alloc(headerBytes)
   if (!existsSync(file)) return header
-  const fd = openSync(file, "r")
-  try {
-    readSync(fd, header, 0, headerBytes, 0)
-  } finally {
-    closeSync(fd)
-  }
+  withFile(file, "r", (fd) => readSync(fd, header, 0, headerBytes, 0))
   return header
 }
 
@@ -103,12 +98,7 @@ const replaceStart = (file: string, directory: string, length: number): void => 
   first.writeUInt32BE(pages, 28)
   first.fill(0, 32, 40)
   first.copy(first, 92, 24, 28)
-  const fd = openSync(file, size === 0 ? "w" : "r+", 0o600)
-  try {
-    writeSync(fd, first, 0, length, 0)
-  } finally {
-    closeSync(fd)
-  }
+  withFile(file, size === 0 ? "w" : "r+", (fd) => writeSync(fd, first, 0, length, 0))
   truncateSync(file, pages * usualPage)
 }
 

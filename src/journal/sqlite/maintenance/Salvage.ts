@@ -4,10 +4,11 @@
  *
  * Each line names the lanes that had not settled the event, so that `journal import` can append it for them.
  */
+
 import { randomBytes } from "node:crypto"
 import type { DatabaseSync } from "node:sqlite"
-import type { Entry } from "../../../event/Entry.ts"
-import type { Event } from "../../../event/Event.ts"
+import type { Entry, Event } from "../../../event/Event.ts"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import { sendable } from "../../archive/Erasure.ts"
 import type { Attempt, Cursor } from "../../Settlement.ts"
 import { isPassed } from "../../stream/Cursors.ts"
@@ -15,7 +16,7 @@ import { decode, decodeAll, decodeRow } from "../../stream/Record.ts"
 import { CursorRows } from "../rows/CursorRows.ts"
 import { refusal } from "../rows/Migrations.ts"
 import { NamedLanes } from "../rows/NamedLanes.ts"
-import { bytes, int, list, meta, type Row, tolerant } from "../rows/Rows.ts"
+import { bytes, int, list, meta, type Row } from "../rows/Rows.ts"
 import * as Pages from "./Pages.ts"
 import { isNewer, openReadable, type Readable } from "./Repair.ts"
 
@@ -52,19 +53,19 @@ export interface SalvageResult {
 
 /** Returns the tables of {@link keptTables} that the file has. */
 export const tablesOf = (db: DatabaseSync): ReadonlyArray<(typeof keptTables)[number]> =>
-  keptTables.filter((table) => tolerant(() => db.prepare(`SELECT record FROM ${table}`)) !== undefined)
+  keptTables.filter((table) => orUndefined(() => db.prepare(`SELECT record FROM ${table}`)) !== undefined)
 
 /** Reads a table's rows by rowid. Returns `undefined` once for each part that can't be read. */
 const rowsOf = function* (db: DatabaseSync, table: string): Generator<Row | undefined> {
-  const after = tolerant(() =>
+  const after = orUndefined(() =>
     db.prepare(`SELECT rowid AS place, * FROM ${table} WHERE rowid >= ? ORDER BY rowid LIMIT 1`),
   )
   if (after === undefined) return yield undefined
-  const last = tolerant(() => int(db.prepare(`SELECT max(rowid) AS last FROM ${table}`).get()?.last ?? 0)) ?? 2 ** 40
+  const last = orUndefined(() => int(db.prepare(`SELECT max(rowid) AS last FROM ${table}`).get()?.last ?? 0)) ?? 2 ** 40
   let next = 0
   let step = 1
   while (next <= last) {
-    const found = tolerant(() => ({ row: after.get(next) }))
+    const found = orUndefined(() => ({ row: after.get(next) }))
     if (found === undefined) {
       if (step === 1) yield undefined
       next += step
@@ -90,21 +91,21 @@ interface FoundLanes {
 
 /** Returns the highest assigned sequence in the state of the file from which SQLite reads the lanes. */
 const headOf = (db: DatabaseSync): number =>
-  tolerant(() => {
+  orUndefined(() => {
     const last = int(db.prepare("SELECT max(first + count - 1) AS last FROM log").get()?.last ?? 0)
     return Math.max(last, int(meta(db, "base") ?? 0))
   }) ?? 0
 
 const lanesOf = ({ db, isOriginal }: Readable): FoundLanes => {
   if (db === undefined) return { cursors: new Map(), wholeTo: 0 }
-  const found = tolerant(() => new CursorRows(db).find())
+  const found = orUndefined(() => new CursorRows(db).find())
   if (found !== undefined) {
     const cursors = new Map(found.rows.map(({ name, cursor }) => [name, cursor]))
     // Pages of a repaired copy may be from different times.
     return { cursors, wholeTo: isOriginal && found.isListed && !found.damaged ? headOf(db) : 0 }
   }
   // The list of names may be damaged although the cursors can be read.
-  const rows = tolerant(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
+  const rows = orUndefined(() => db.prepare("SELECT name, cursor, settled FROM lane").all().map(unchecked)) ?? []
   return { cursors: new Map(rows), wholeTo: 0 }
 }
 
@@ -134,9 +135,9 @@ class Salvage {
     this.#onProgress = onProgress
     this.#db = db
     // If it can't be read, the events count as events of a journal that was never imported.
-    this.#identity = tolerant(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
+    this.#identity = orUndefined(() => db && meta(db, "identity")) ?? randomBytes(16).toString("hex")
     this.#lanes = lanesOf(readable)
-    this.#names = tolerant(() => db && new NamedLanes(db))
+    this.#names = orUndefined(() => db && new NamedLanes(db))
   }
 
   /** Returns the lanes that have not settled the event, including lanes whose cursors can't be read. */
@@ -194,7 +195,7 @@ class Salvage {
   }
 
   *#log(db: DatabaseSync): Generator<SalvagedLine> {
-    const ends = tolerant(() => db.prepare("SELECT min(first) AS first, max(first) AS last FROM log").get())
+    const ends = orUndefined(() => db.prepare("SELECT min(first) AS first, max(first) AS last FROM log").get())
     for (const row of rowsOf(db, "log")) {
       this.#onProgress(
         (int(row?.first ?? 0) - int(ends?.first ?? 0)) / Math.max(1, int(ends?.last ?? 0) - int(ends?.first ?? 0)),

@@ -6,9 +6,11 @@
  * copies are in the file's free space, which is overwritten afterwards.
  */
 
-import { closeSync, openSync, readSync, statSync } from "node:fs"
+import { readSync, statSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import type { EpochMillis } from "../../../event/Quantities.ts"
+import { orUndefined } from "../../../event/Tolerance.ts"
+import { withFile } from "../../../runtime/Files.ts"
 import type { ErasedEvents } from "../../Archive.ts"
 import {
   chooseErased,
@@ -27,7 +29,7 @@ import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
 import { FreeSpace } from "../file/FreeSpace.ts"
 import type { DeadLetterChange } from "../rows/DeadLetters.ts"
-import { bytes, countErasure, int, list, text, tolerant } from "../rows/Rows.ts"
+import { bytes, countErasure, int, list, text } from "../rows/Rows.ts"
 import { connect, words } from "../rows/SqliteConnection.ts"
 import { forgetOutcomes } from "./Retention.ts"
 
@@ -92,7 +94,7 @@ class ErasedRows {
   /** Removes the answers from the outcomes of the event, and of the event that it is a copy of. */
   #answers(sequence: number): void {
     for (const { id, note } of this.#sql.ended.all(sequence)) {
-      const erased = tolerant(() => erasedNote(JSON.parse(text(note))))
+      const erased = orUndefined(() => erasedNote(JSON.parse(text(note))))
       if (erased !== undefined) this.#sql.setEnded.run(JSON.stringify(erased), int(id))
     }
   }
@@ -167,13 +169,10 @@ const walHeader = 32
 /** The pages in a write-ahead log. */
 const pagesIn = (log: string, frameSize: number): ReadonlySet<number> => {
   const pages = new Set<number>()
-  const fd = openSync(log, "r")
-  try {
+  withFile(log, "r", (fd) => {
     const number = Buffer.alloc(4)
     for (let at = walHeader; readSync(fd, number, 0, 4, at) === 4; at += frameSize) pages.add(number.readUInt32BE(0))
-  } finally {
-    closeSync(fd)
-  }
+  })
   return pages
 }
 

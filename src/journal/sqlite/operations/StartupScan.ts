@@ -4,7 +4,6 @@
  * is done.
  */
 import { Duration } from "effect"
-import { passAfter } from "../../stream/Backlog.ts"
 import { readBytes } from "../../stream/BulkSlices.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import type { Engine } from "../commit/Engine.ts"
@@ -15,8 +14,6 @@ import type { SqliteConfig } from "../SqliteConfig.ts"
 import { forgetOutcomes } from "./Retention.ts"
 
 const rowsASlice = 64
-/** The largest number of events that are read for idle lanes: twice as many as cursors fall behind. */
-const mostUnread = 2 * passAfter
 
 /** Each step reads one slice of the log, oldest first. The last step makes the journal ready. */
 export const scan = function* (engine: Engine, options: SqliteConfig, now: number): Generator<void> {
@@ -50,25 +47,19 @@ export const scan = function* (engine: Engine, options: SqliteConfig, now: numbe
   forgetOutcomes(engine)
 }
 
-/**
- * Idle lanes begin at the head. The backlogs were counted by routes without a
- * checksum, so the events above the cursors are read once, for all of these lanes:
- * a lane with an event among them isn't idle.
- */
+/** Idle lanes begin at the head. */
 const passIdle = function* ({ lanes, log, head }: Engine): Generator<void> {
-  const idle = new Map([...lanes.backlogs].filter(([, { isWaiting, cursor }]) => !isWaiting && cursor.sequence < head))
-  let after = Math.min(...[...idle.values()].map(({ cursor }) => cursor.sequence))
-  // A lane that is further behind reads them itself.
-  if (idle.size === 0 || head - after > mostUnread) return
-  for (;;) {
+  const idle = lanes.backlogs.probablyIdle(head)
+  if (idle === undefined) return
+  for (let { after } = idle; after < head; ) {
     const entries = log.read(after, rowsASlice, readBytes)
-    for (const { sinks } of entries) for (const sink of sinks) idle.delete(sink)
+    for (const { sinks } of entries) for (const sink of sinks) idle.lanes.delete(sink)
     const last = entries.at(-1)
     if (last === undefined) break
     after = last.sequence
     yield
   }
-  for (const backlog of idle.values()) backlog.settle({ sequence: head, settled: [] })
+  for (const backlog of idle.lanes.values()) backlog.settle({ sequence: head, settled: [] })
 }
 
 /** A renamed lane whose name is damaged has its first name again. */

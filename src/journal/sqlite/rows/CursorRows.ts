@@ -5,11 +5,13 @@
  * events silently. Such a lane is reported as lost, and starts again at the oldest stored event. It sends some
  * events twice and skips none.
  */
+
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import type { Mute, Paused } from "../../LaneInfo.ts"
 import type { Cursor } from "../../Settlement.ts"
-import { int, meta, setMeta, tolerant } from "./Rows.ts"
+import { int, meta, setMeta } from "./Rows.ts"
 
 interface LaneRow {
   readonly name: string
@@ -44,9 +46,9 @@ const pausedOf = (stored: number): Paused => (stored > 1 ? stored : stored === 1
 
 const stored = (mute: Mute | undefined): string => (mute === undefined ? "" : JSON.stringify(mute))
 
-const muteOf = (stored: string) => tolerant(() => JSON.parse(stored) as Mute)
+const muteOf = (stored: string) => orUndefined(() => JSON.parse(stored) as Mute)
 
-const rangesOf = (settled: string) => tolerant(() => JSON.parse(settled) as Cursor["settled"])
+const rangesOf = (settled: string) => orUndefined(() => JSON.parse(settled) as Cursor["settled"])
 
 /** Returns the names of a list, or `undefined` if there is none or it is damaged. */
 const namesOf = (list: string | undefined): ReadonlyArray<string> | undefined => {

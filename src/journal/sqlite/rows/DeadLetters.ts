@@ -1,6 +1,6 @@
 /** Dead letters on disk. Every change is made inside the caller's transaction. */
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
 import {
   type DeadLetterKey,

@@ -4,7 +4,7 @@
  * **Guarantee.** A damaged event is never returned. It is reported once, through `onLost`.
  */
 import type { DatabaseSync } from "node:sqlite"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import type { CommitBatch } from "../../stream/CommitBatch.ts"
 import { type Decoded, decodeOne, decodeRow, type Stored } from "../../stream/Record.ts"
 import { ranges } from "../../stream/RowKeys.ts"

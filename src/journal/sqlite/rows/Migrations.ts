@@ -4,7 +4,9 @@
  * The version is `PRAGMA user_version`, and `writer` in `meta` is the relay that brought the file to that
  * version. A released step is never edited: a change is a new step. An older relay refuses a newer file.
  */
+
 import type { DatabaseSync } from "node:sqlite"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import { relayVersion } from "../../../runtime/Version.ts"
 import { broken, newerJournal } from "../../JournalError.ts"
 import { meta, setMeta } from "./Rows.ts"
@@ -95,15 +97,8 @@ export const isInSchema = (bytes: string): boolean => steps[0]?.some((statement)
 /** Returns the schema version of an open file, or 0 if it is new. */
 export const version = (db: DatabaseSync): number => Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0)
 
-/** Returns the relay that wrote the schema, or `undefined` if that isn't recorded. */
-const writer = (db: DatabaseSync): string | undefined => {
-  try {
-    return meta(db, "writer")
-  } catch {
-    // A newer relay may have another table, or none.
-    return undefined
-  }
-}
+/** Returns the relay that wrote the schema, or `undefined` if that isn't recorded: a newer relay may have no such table. */
+const writer = (db: DatabaseSync): string | undefined => orUndefined(() => meta(db, "writer"))
 
 /** Why this relay can't use the file: a newer relay wrote it. */
 export const refusal = (db: DatabaseSync, path: string): string => newerJournal(`the journal ${path}`, writer(db))

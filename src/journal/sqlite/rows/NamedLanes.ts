@@ -8,7 +8,7 @@
  */
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import { int, text } from "./Rows.ts"
 
 /** A name, and the lane that has it or had it. */

@@ -5,10 +5,12 @@
  * kept beyond the log (pending events, retries, dead letters) are kept as long as those events, at most until
  * the next start.
  */
+
 import type { DatabaseSync } from "node:sqlite"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import type { DeliveredRange } from "../../Settlement.ts"
 import { bucketOf, type Ended, encodeRanges, span } from "../../stream/OutcomeRecord.ts"
-import { int, type Row, text, tolerant } from "./Rows.ts"
+import { int, type Row, text } from "./Rows.ts"
 
 /** Tables that hold events outside the log. */
 const keptIn = ["dead", "owed", "retry_record"]
@@ -25,7 +27,7 @@ export const endedOf = ({ sequence, lane, at, outcome, last, copy, note }: Row):
   outcome: text(outcome) as Ended["outcome"],
   ...(last !== null && { last: int(last) }),
   ...(copy !== null && { copy: int(copy) }),
-  note: tolerant((): Ended["note"] => JSON.parse(text(note))) ?? {},
+  note: orUndefined((): Ended["note"] => JSON.parse(text(note))) ?? {},
 })
 
 /** The tables `outcome` and `ended`. */

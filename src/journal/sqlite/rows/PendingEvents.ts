@@ -6,7 +6,7 @@
  * log's oldest row: a lane reads them first, then the log, with the same cursor.
  */
 import type { DatabaseSync } from "node:sqlite"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import { sendable } from "../../archive/Erasure.ts"
 import type { Cursor } from "../../Settlement.ts"
 import type { Backlog } from "../../stream/Backlog.ts"
@@ -139,7 +139,7 @@ const readBytes = 8 * 1024 * 1024
 
 /** Finds and reads entries by their sequences. */
 export class LogReader {
-  readonly #recent = new RecentEntries()
+  readonly recent = new RecentEntries()
   readonly #log: LogRows
   readonly #pending: PendingEvents
 
@@ -148,44 +148,24 @@ export class LogReader {
     this.#pending = pending
   }
 
-  /** Adds committed entries. */
-  push(entries: ReadonlyArray<Entry>): void {
-    this.#recent.push(entries)
-  }
-
-  /** Records that a lane waits for its next event. */
-  waits(lane: string): void {
-    this.#recent.waits(lane)
-  }
-
-  /** Records that a lane will read the events above `after`. */
-  wants(lane: string, after: number): void {
-    this.#recent.wants(lane, after)
-  }
-
-  /** Call it when all lanes with new events have been woken. */
-  dropUnwanted(): void {
-    this.#recent.dropUnwanted()
-  }
-
   find(sequence: number): Entry | undefined {
-    return this.#recent.get(sequence) ?? this.#pending.find(sequence) ?? this.#log.find(sequence)
+    return this.recent.get(sequence) ?? this.#pending.find(sequence) ?? this.#log.find(sequence)
   }
 
   /** Replaces an entry in memory. Its row is read again. */
   erase(sequence: number, by: (entry: Entry) => Entry): void {
-    this.#recent.replace(sequence, by)
+    this.recent.replace(sequence, by)
     this.#log.forget(sequence)
   }
 
   /** Returns entries above `after` from memory, or `undefined` if they are older. */
   readRecent(after: number, limit: number, reader?: string): ReadonlyArray<Entry> | undefined {
-    return after + 1 >= this.#recent.first ? this.#recent.read(after, limit, reader).map(sendable) : undefined
+    return after + 1 >= this.recent.first ? this.recent.read(after, limit, reader).map(sendable) : undefined
   }
 
   /** Returns entries above `after` from the disk, some megabytes at a time. */
   read(after: number, limit: number, reader?: string): ReadonlyArray<Entry> {
-    return this.#recent.taken(this.#readOld(after, limit).map(sendable), reader)
+    return this.recent.taken(this.#readOld(after, limit).map(sendable), reader)
   }
 
   #readOld(after: number, limit: number): ReadonlyArray<Entry> {

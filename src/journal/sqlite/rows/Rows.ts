@@ -1,5 +1,7 @@
 /** Converts columns of SQLite's rows to the types of the tables. */
+
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import { parsedJson } from "../../../event/Tolerance.ts"
 
 /** A row as `node:sqlite` returns it. */
 export type Row = Record<string, SQLOutputValue>
@@ -16,18 +18,9 @@ export const release = ({ buffer }: Uint8Array): void => {
   if (buffer instanceof ArrayBuffer) buffer.transfer(0)
 }
 
-/** Returns the result of `work`, or `undefined` if it throws because the disk has damaged the data. */
-export const tolerant = <A>(work: () => A): A | undefined => {
-  try {
-    return work()
-  } catch {
-    return undefined
-  }
-}
-
 /** Decodes a list stored as JSON. It is empty if the disk has damaged it. */
 export const list = <A>(value: unknown): ReadonlyArray<A> => {
-  const parsed = tolerant((): unknown => JSON.parse(String(value)))
+  const parsed = parsedJson(String(value))
   return Array.isArray(parsed) ? parsed : []
 }
 

@@ -15,13 +15,15 @@
  * **Gotcha.** So damage to the index can only hide events. SQLite finds most damage, and the index is then
  * built again.
  */
+
 import { chmodSync, rmSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
 import { hashOf, indexFields } from "../../stream/Record.ts"
 import { keyAt } from "../../stream/RowKeys.ts"
 import { type SearchIds, view } from "../../stream/SearchIds.ts"
-import { bytes, int, list, type Row, release, text, tolerant } from "../rows/Rows.ts"
+import { bytes, int, list, type Row, release, text } from "../rows/Rows.ts"
 import { connectBeside, isFull, transactions } from "../rows/SqliteConnection.ts"
 import { type Direction, IdBlocks, type Range, schemaOf } from "./IdBlocks.ts"
 
@@ -210,7 +212,7 @@ export class Index {
       return true
     } catch (error) {
       // A disk may be full for a while.
-      this.#isUsable = isFull(error) && tolerant(() => this.#load()) === true
+      this.#isUsable = isFull(error) && orUndefined(() => this.#load()) === true
       return false
     }
   }

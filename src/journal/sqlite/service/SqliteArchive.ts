@@ -1,7 +1,7 @@
 /** The archive on SQLite: the rows of operators' changes, dead letters, replays, imports, searches, status and audit log. */
 
 import { Effect, Schedule } from "effect"
-import type { Entry } from "../../../event/Entry.ts"
+import type { Entry } from "../../../event/Event.ts"
 import type { JournalStatus, Reroute } from "../../Archive.ts"
 import type { AuditLog } from "../../AuditLog.ts"
 import { conditionOf } from "../../archive/AlarmLines.ts"

@@ -1,6 +1,8 @@
 /** Facts about events that views show: the attempts at a sink, the causes of its failures, and the incident at PagerDuty. */
+
 import type { DeadLetter } from "../../../admin/api/DeadLetterApi.ts"
 import type { Event } from "../../../admin/api/EventApi.ts"
+import { parsedJson } from "../../../event/Tolerance.ts"
 
 /** An attempt at the sink. */
 export interface Attempted {
@@ -95,14 +97,7 @@ export const attemptedOf = (
 const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null ? { ...value } : {}
 
-const parsed = (body: unknown): unknown => {
-  if (typeof body !== "string") return body
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
-  }
-}
+const parsed = (body: unknown): unknown => (typeof body === "string" ? parsedJson(body) : body)
 
 /** Returns the `dedup_key` of the payload for a sink, or `undefined` if it has none. */
 export const dedupKeyOf = (payload: unknown): string | undefined => {

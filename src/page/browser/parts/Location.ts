@@ -1,5 +1,7 @@
 /** The current view, stored in the address after `#`, so that it can be bookmarked and the Back button works. */
+
 import { signal } from "@preact/signals"
+import { orUndefined } from "../../../event/Tolerance.ts"
 
 interface Place {
   readonly view: string
@@ -7,13 +9,7 @@ interface Place {
   readonly query: Readonly<Record<string, string>>
 }
 
-const decoded = (text: string): string => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
+const decoded = (text: string): string => orUndefined(() => decodeURIComponent(text)) ?? text
 
 /** `#/event/evt_1?x=y` */
 const parse = (hash: string): Place => {

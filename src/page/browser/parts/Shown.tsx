@@ -4,35 +4,25 @@
  * **Guarantee.** Text is inserted as text. Control characters and direction marks are replaced, so no text reverses
  * its neighbours.
  */
+
 import { signal } from "@preact/signals"
 import { type ComponentChildren, Fragment } from "preact"
+import { orUndefined } from "../../../event/Tolerance.ts"
 import { bytes, instant, plain, span } from "../../../formats/Texts.ts"
 import { linkTo } from "./Location.ts"
 
 const key = "relay.utc"
 
-/** The browser may forbid storage. */
-const stored = (): string | null => {
-  try {
-    return localStorage.getItem(key)
-  } catch {
-    return null
-  }
-}
-
 /**
  * The zone in which times are shown and entered: the zone of the viewer or UTC, which the command line shows. One
- * switch changes it everywhere, and the browser stores the choice.
+ * switch changes it everywhere, and the browser stores the choice, unless it forbids storage.
  */
-export const isUtc = signal(stored() === "yes")
+export const isUtc = signal(orUndefined(() => localStorage.getItem(key)) === "yes")
 
 export const switchZone = (): void => {
   isUtc.value = !isUtc.value
-  try {
-    localStorage.setItem(key, isUtc.value ? "yes" : "no")
-  } catch {
-    // Without storage the choice holds only for this tab.
-  }
+  // Without storage the choice holds only for this tab.
+  orUndefined(() => localStorage.setItem(key, isUtc.value ? "yes" : "no"))
 }
 
 const time = { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" } as const

@@ -4,7 +4,7 @@
  */
 import { Duration, Effect } from "effect"
 import type { LaneSpec } from "../../../../src/delivery/LaneSpec.ts"
-import type { Entry } from "../../../../src/event/Entry.ts"
+import type { Entry } from "../../../../src/event/Event.ts"
 import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedStream.ts"
 import { streamOf } from "../../../../src/journal/Sequences.ts"
 import { type Failures, failed, rejected, type Sink, type SinkError } from "../../../../src/sinks/Sink.ts"

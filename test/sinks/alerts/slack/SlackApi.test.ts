@@ -1,7 +1,7 @@
 /** Slack by a bot's token: the message of an alert is changed, and its thread has the details. */
 import { describe, expect, test } from "bun:test"
 import { Duration, Effect, Schema } from "effect"
-import type { AlertNote, Entry } from "../../../../src/event/Entry.ts"
+import type { AlertNote, Entry } from "../../../../src/event/Event.ts"
 import { apiMeaning, Slack, SlackConfig } from "../../../../src/sinks/alerts/slack/Slack.ts"
 import type { Reason } from "../../../../src/sinks/Sink.ts"
 import { append, firingAtOnce, lanesOf, spec } from "../../../delivery/fixture.ts"
