@@ -1,9 +1,8 @@
 /**
- * The journal in memory, for tests: the simplest one that keeps the contract.
+ * The journal in memory, for tests: the simplest journal that keeps the contract.
  *
- * Everything is durable at once, so an append never waits. It remembers every
- * delivery, limits its size and the backlog of lanes, and never prunes. Opened again it
- * has the state that it was closed with.
+ * Everything is durable immediately, so an append never waits. It remembers every delivery, limits its size and the
+ * backlog of lanes, and never prunes. If it is opened again, it has its last state.
  */
 
 import { Effect, Exit, Layer } from "effect"
@@ -183,7 +182,7 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     if (maxSize < Number.MAX_SAFE_INTEGER && whyFull() !== "") return Exit.fail(full("maxSize", whyFull()))
     for (const sink of sinks) {
       const lane = lanes.get(sink)
-      // Tests append thousands: what has no limit is not counted.
+      // Tests append thousands of events, so lanes without a limit are not counted.
       if (lane === undefined || Math.min(lane.max, lane.maxBytes) === Number.POSITIVE_INFINITY) continue
       const waiting = pending(sink, lane)
       const backlog = waiting.length + lane.retrying.size

@@ -66,7 +66,7 @@ const failedOnce = ({
   ],
 })
 
-/** Lets a lane settle all that it has, one way or the other; what waits for a retry may end. */
+/** Lets a lane settle all its pending events, each with a random outcome. Retries may end. */
 const settle = Effect.fnUntraced(function* (journal: WholeJournal, lane: string, random: () => number) {
   const head = yield* journal.head
   const before = (yield* journal.lanes).find(({ name }) => name === lane)

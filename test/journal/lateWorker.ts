@@ -1,4 +1,4 @@
-/** A main module whose worker loses what is sent before it listens, as under Deno. */
+/** A main module whose worker loses messages that arrive before it listens, as under Deno. */
 import { isMainThread, parentPort } from "node:worker_threads"
 import { runWorker } from "../../src/journal/sqlite/JournalWorker.ts"
 

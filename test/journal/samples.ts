@@ -41,17 +41,17 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   ...more,
 })
 
-/** What receivers answer is any text; its control characters are its own. */
+/** A receiver may answer any text, with any control characters. */
 export const answer = 'Ann Example?\r\n{"error":"no such field"} \u001b[2J ü🙂\n'
 export const attempts: ReadonlyArray<Attempt> = [
   { at: 5, reason: "DeliveryFailed", message: "the sink answered 500", answer },
 ]
-/** As the journal has it. */
+/** A retry as the journal returns it. */
 export const waiting = (sequence: number, key = "") => {
   const { failed, refunded: _, ...wait } = retrying(sequence, key)
   return { ...wait, lastFailure: failed.at(-1)?.reason ?? "", attempts: failed.length }
 }
-/** As a lane says it. */
+/** A retry as a lane settles it. */
 export const retrying = (sequence: number, key = "") => ({
   sequence,
   key,
@@ -69,7 +69,7 @@ export const searchIds = new SearchIds(usualSearchIds)
 
 export const optionsAt = (path: string): SqliteConfig => ({
   path,
-  // The events above are from 1970: what is pruned meanwhile must be a test's own.
+  // The events above are from 1970, so tests that prune set their own retention.
   retention: Duration.days(36_525),
   maxSize: 1024 ** 3,
   minFree: 0,
@@ -77,7 +77,7 @@ export const optionsAt = (path: string): SqliteConfig => ({
   searchIds: usualSearchIds,
 })
 
-/** The health of a journal that was just opened, once it has read what it needs. */
+/** Returns the health of a journal that was just opened, once it has read its state. */
 export const healthOf = (journal: WholeJournal) =>
   Effect.map(journal.status, ({ health }) => health).pipe(
     Effect.repeat({ until: (health) => health !== "starting", schedule: Schedule.spaced("10 millis") }),

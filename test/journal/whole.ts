@@ -1,4 +1,4 @@
-/** A journal's two services as the one object that they are, for tests that append and then ask what is kept. */
+/** Both services of a journal as one object, for tests that append and then read kept events. */
 import { Effect } from "effect"
 import { Archive } from "../../src/journal/Archive.ts"
 import { Journal } from "../../src/journal/Journal.ts"

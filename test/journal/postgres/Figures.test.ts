@@ -9,7 +9,7 @@ import { event, letter, retrying, settlement } from "../samples.ts"
 import { type Figures, figuresOf, journalSql, lanesSql } from "./figures.ts"
 import { type Relay, relays, seconds } from "./relays.ts"
 
-/** What a relay says of the whole journal. */
+/** Returns a relay's figures of the whole journal. */
 const said = Effect.fnUntraced(function* ({ journal }: Relay) {
   const lanes = yield* journal.lanes
   const { head, first, usedBytes } = yield* journal.status
@@ -36,7 +36,7 @@ const busy = Effect.gen(function* () {
     yield* b.journal.append(event(`b${index}`), ["lake", "audit"])
     yield* (index < 3 ? a : b).journal.append(event(`o${index}`), ["ordered"])
   }
-  // In one commit with what is new, they take numbers and are no events.
+  // The two duplicates are in one commit with a new event. They take sequences but aren't events.
   yield* Effect.all(
     ["a1", "new", "a2"].map((id) => b.journal.append(event(id), ["lake"])),
     { concurrency: "unbounded" },

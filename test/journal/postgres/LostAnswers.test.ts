@@ -1,7 +1,6 @@
 /**
- * Each answer of the database that an operation waits for is lost, one after the
- * other: before it was done, or after. Then the connection is back, or it is
- * refused until the operation has given up and is asked for again.
+ * Loses each answer of the database that an operation waits for, one at a time: before the statement was done, or
+ * after. Then the connection is back, or it is refused until the operation has failed and is requested again.
  */
 import { expect } from "bun:test"
 import { Duration, Effect, Exit, Result, SubscriptionRef } from "effect"
@@ -19,7 +18,7 @@ import { meanwhile, relays, seconds } from "./relays.ts"
 const lost = databaseError("unavailable", "PostgreSQL at db: the connection was lost", { isLost: true })
 const refused = databaseError("misconfigured", "PostgreSQL at db: the password is wrong", { code: "28P01" })
 
-/** What becomes of the question that is cut, and of those that come after it. */
+/** The fate of the statement that is cut, and of the statements after it. */
 interface Cut {
   readonly done: "before" | "after"
   readonly next: "back" | "refused"
@@ -33,10 +32,10 @@ const cuts: ReadonlyArray<Cut> = [
 
 type Fate = Cut["done"] | "refused"
 
-/** Cuts one of the questions that are asked while it is armed: of a transaction each statement, and the commit. */
+/** Cuts one statement while it is armed. In a transaction it can cut each statement and the commit. */
 class Cutter {
   #cut: Cut | undefined
-  /** Questions until the one that is cut. */
+  /** The number of statements before the cut. */
   #left = 0
   hasCut = false
 
@@ -105,16 +104,18 @@ class Cutter {
 
 interface Operation {
   readonly name: string
-  /** Of so many sequences of one event there are so many in the end. */
+  /** The number of entries that the event must have in the end. */
   readonly entries: number
-  /** Those of the one dead letter that there is in the end; none unless told. */
+  /**
+   * The number of attempts that the event's dead letter must have in the end. If absent, there must be no dead letter.
+   */
   readonly attempts?: number
   /** It is delivered in the end, after an attempt that failed. */
   readonly isLate?: boolean
   /** The event waits for a retry, and the log has been pruned of it. */
   readonly isPruned?: boolean
   readonly given?: (journal: WholeJournal, id: string) => Effect.Effect<unknown, unknown>
-  /** `sequence` is the event's, where it is given. */
+  /** `sequence` is the event's, if `given` has appended it. */
   readonly act: (journal: WholeJournal, id: string, sequence: number) => Effect.Effect<unknown, unknown>
 }
 
@@ -144,7 +145,7 @@ const operationsOn = (lane: string): ReadonlyArray<Operation> => {
     })
   const wait: Operation["act"] = (journal, id, sequence) =>
     Effect.gen(function* () {
-      // As its lane does: from then on it is not in memory.
+      // The lane reads the event first, so from then on it is not in memory.
       yield* logOf(journal, lane).read(sequence - 1, 10, lane)
       yield* settled(journal, lane, sequence, { retry: [retrying(sequence)] })
       yield* append(journal, `${id} behind`)

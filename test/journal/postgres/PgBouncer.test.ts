@@ -31,7 +31,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
 
   for (const mode of ["session", "transaction"] as const) {
     it.live(`has its own settings in each statement and each transaction, in ${mode} mode`, function* () {
-      // Of one connection to the server, each transaction gets the session that another left.
+      // With one connection to the server, each transaction gets the session that another one left.
       const { url } = yield* bouncer(server, mode, mode === "session" ? 8 : 1)
       yield* Effect.acquireRelease(
         Effect.promise(() => server.sql(`ALTER ROLE ${user.name} SET synchronous_commit = off`)),

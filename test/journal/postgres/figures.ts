@@ -1,12 +1,12 @@
-/** What a fleet says of its journal, counted in the tables. */
+/** The figures that a fleet reports of its journal, counted in the tables. */
 
-/** The events of the log, one a row: `sequence`, `lane`, `received`; those without a lane have none. */
+/** The events of the log, one per row, with sequence, stream, time of receipt and lanes. */
 const events = `SELECT log.first + place AS sequence, log.first / 4398046511104 AS stream, received_from AS received,
     routes::json -> (get_byte(keys, place * 16 + 12) + get_byte(keys, place * 16 + 13) * 256
       + get_byte(keys, place * 16 + 14) * 65536) AS sinks
   FROM relay.log, generate_series(0, log.count - 1) AS place WHERE NOT place = ANY(void)`
 
-/** Those of them that no cursor and no settled range covers. */
+/** The events that no cursor and no settled range covers. */
 const pending = `SELECT lane, event.sequence, received FROM event, json_array_elements_text(sinks) AS lane
   JOIN relay.progress ON true
   CROSS JOIN LATERAL (SELECT (progress.lanes || relay.among(progress.lanes, progress.changed)) -> lane AS place) AS at
@@ -16,7 +16,7 @@ const pending = `SELECT lane, event.sequence, received FROM event, json_array_el
       WHERE event.sequence BETWEEN (range ->> 0)::bigint AND (range ->> 1)::bigint
     )`
 
-/** Of each lane; of the schema "relay". */
+/** The figures of each lane, in the schema "relay". */
 export const lanesSql = `WITH event AS (${events}), pending AS (${pending}),
   lane AS (
     SELECT DISTINCT jsonb_object_keys(lanes) AS name FROM relay.progress

@@ -17,18 +17,21 @@ import { openDatabase } from "./database.ts"
 
 let schemas = 0
 
-/** A relay that can be frozen: what it asks the database stands still, as the process would. */
+/** A relay that can be frozen: its statements wait, as if the process had been stopped. */
 export interface Relay {
   readonly journal: WholeJournal
   readonly freeze: () => void
   readonly thaw: () => void
-  /** What it asks the database fails so, until it does not; `lost`: transactions are committed, and nobody hears of it. */
+  /**
+   * Makes the relay's statements fail in this way until `fails(undefined)`. With `lost`, transactions are committed,
+   * but their answers are lost.
+   */
   readonly fails: (how: keyof typeof failures | undefined) => void
-  /** As at SIGTERM. */
+  /** Stops as at SIGTERM. */
   readonly stop: Effect.Effect<void>
 }
 
-/** Questions that the database has yet to answer. */
+/** Statements that the database hasn't answered yet. */
 let asked = 0
 const counted = <A, E>(question: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.acquireUseRelease(
@@ -121,7 +124,7 @@ export const relays = Effect.gen(function* () {
   return {
     schema,
     sql: ask,
-    /** Keeps what a standby has that gets nothing more. */
+    /** Keeps the rows of a standby that replicates nothing more. */
     remember: Effect.flatMap(tables, (all) =>
       ask(
         all
@@ -132,7 +135,10 @@ export const relays = Effect.gen(function* () {
           .join(";"),
       ),
     ),
-    /** As where a standby was promoted that has all, or what was remembered: statements meet another timeline from now on. */
+    /**
+     * Changes the timeline of all later statements, as after the promotion of a standby. The standby has all rows or,
+     * if it `isBehind`, the remembered ones.
+     */
     promote: (timeline: number, isBehind = false) =>
       Effect.flatMap(tables, (all) =>
         ask(
@@ -144,7 +150,7 @@ export const relays = Effect.gen(function* () {
       ),
     /** Restores the remembered rows on the same timeline, as a snapshot or a dump does. */
     goBack: Effect.flatMap(tables, (all) => ask(restoring(all).join(";"))),
-    /** `over` may change what the relay asks its database; `maxSize` is in bytes. */
+    /** `over` may change the relay's statements. `maxSize` is in bytes. */
     start: Effect.fnUntraced(function* (
       name: string,
       retention = Duration.days(36_525),
@@ -172,12 +178,12 @@ export const relays = Effect.gen(function* () {
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 2))
 
-/** Waits until the database has answered all that it is asked. */
+/** Waits until the database has answered all statements. */
 export const quiet = Effect.promise(async () => {
   for (let turns = 0; turns < 3; turns = asked === 0 ? turns + 1 : 0) await turn()
 })
 
-/** Lets so many seconds pass, and the database answer all that it is asked in each. */
+/** Lets `count` seconds pass, and waits twice a second until the database has answered all statements. */
 export const seconds = Effect.fnUntraced(function* (count: number) {
   for (let passed = 0; passed < count * 2; passed++) {
     yield* TestClock.adjust("500 millis")

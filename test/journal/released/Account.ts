@@ -1,4 +1,4 @@
-/** What a relay finds in a journal: each event's timeline, the dead letters and the lanes. */
+/** The contents of a journal as a relay finds them: each event's timeline, the dead letters and the lanes. */
 import { Effect } from "effect"
 import { timelineOf } from "../../../src/admin/api/EventReport.ts"
 import { collect } from "../../../src/journal/EventPages.ts"

@@ -54,7 +54,7 @@ export const restoreFile = (version: string, path: string): void => {
 /** The script of a version: the steps of its schema, and the rows of all tables. */
 export const scriptText = (version: string): string => readFileSync(scriptOf(version), "utf8")
 
-/** Makes the schema of a version in a database, with what it holds. */
+/** Restores the schema of a version in a database, with its rows. */
 export const restoreScript = (version: string, url: string, schema: string) =>
   Effect.scoped(
     Effect.gen(function* () {

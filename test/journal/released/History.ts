@@ -1,7 +1,6 @@
 /**
- * One history of a journal, of either kind: what a fixture of a released version
- * holds. Each event's id says what became of it, and `told.txt` is what a relay
- * must find afterwards.
+ * One history for journals of either type, which the fixture of each released version contains. Each event's id says
+ * how the event ended, and `told.txt` has the state that a relay must find afterwards.
  */
 import { Clock, Duration, Effect, type Layer } from "effect"
 import { type Event, quarantine } from "../../../src/event/Event.ts"
@@ -13,7 +12,7 @@ import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { event as sample } from "../samples.ts"
 import { whole } from "../whole.ts"
 
-/** Opens the journal. What it delivered stays for the length of `retention`. */
+/** Opens the journal. Delivered events are kept for the length of `retention`. */
 export type Open = (retention: Duration.Duration) => Layer.Layer<Journal | Archive, JournalError>
 
 /** The two days of the history, in epoch milliseconds; the operator comes an hour after the second began. */
@@ -48,7 +47,7 @@ const event = (id: string, receivedAt: number, more: Partial<Event> = {}, note =
   return sample(id, { receivedAt, body: new TextEncoder().encode(body), ...more })
 }
 
-/** Appends an event that was received so many seconds after the day began. */
+/** Appends an event. Each was received a second after the one before, from the start of the day on. */
 const append = (journal: WholeJournal, day: number) => {
   let second = 0
   return (id: string, sinks: ReadonlyArray<string>, ...more: [more?: Partial<Event>, note?: string]) =>
@@ -96,7 +95,7 @@ const settle = (journal: WholeJournal, lane: string, sequence: number, more: Par
     },
   ])
 
-/** Lanes that the second day begins with; one of them is paused. */
+/** The lanes at the start of the second day. One of them is paused. */
 const beginning = Effect.fnUntraced(function* (journal: WholeJournal) {
   const add = append(journal, firstDay)
   for (const lane of ["lake", "oncall", "chat", "pager", "former", "doomed", quarantine]) yield* journal.openLane(lane)
@@ -109,7 +108,7 @@ const beginning = Effect.fnUntraced(function* (journal: WholeJournal) {
   yield* settle(journal, "lake", owed, { delivered: [delivered(forgotten, firstDay), delivered(owed, firstDay)] })
 })
 
-/** The log is pruned of what the first day delivered. */
+/** Waits until the events that were delivered on the first day are pruned from the log. */
 const pruned = Effect.fnUntraced(function* (journal: WholeJournal) {
   yield* append(journal, secondDay)("newest", [])
   while ((yield* sequenceOf(journal, "forgotten")) !== 0) yield* Effect.sleep("20 millis")
@@ -146,7 +145,7 @@ const settlements = Effect.fnUntraced(function* (journal: WholeJournal) {
     failed: failed(attempts),
   })
   yield* settle(journal, "lake", yield* at("dropped"), {
-    // What came between is settled as well.
+    // The events before it are settled as well.
     cursor: { sequence: yield* at("dropped"), settled: [[altered, altered]] },
     delivered: [delivered(yield* at("delivered"), secondDay), delivered(altered, secondDay)],
     late: [
@@ -195,7 +194,7 @@ export const importAnother = (journal: WholeJournal) => {
   return journal.import("another journal", [owed(9, "imported"), { ...owed(10, "imported dead"), dead }])
 }
 
-/** What an operator does. */
+/** The changes of an operator. */
 const operations = Effect.fnUntraced(function* (journal: WholeJournal) {
   const at = (id: string) => sequenceOf(journal, id)
   yield* journal.replayDeadLetters([`lake:${yield* at("replayed")}`])

@@ -1,4 +1,4 @@
-/** Today's relay on the journals of the versions that were released: what it finds, and that it delivers what they owe. */
+/** Tests that this version of the relay reads the journals of released versions, and delivers their pending events. */
 import { beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -18,10 +18,10 @@ import { importAnother, type Open, session } from "./History.ts"
 
 const told = readFileSync(join(import.meta.dir, "told.txt"), "utf8")
 const newest = versions.at(-1) ?? ""
-/** Nothing is pruned meanwhile. */
+/** A retention that prunes nothing during the test. */
 const forever = Duration.days(36_525)
 
-/** What the sinks are owed, by the history. */
+/** The events that the history leaves undelivered, by sink. */
 const owed = {
   lake: ["altered", "imported", "moved", "pending", "replayed", "retrying"],
   oncall: ["pending", "resent"],
@@ -30,11 +30,11 @@ const owed = {
   chat: ["owed"],
 }
 
-/** Looks until the relay has read what it needs, and has the stream that all relays share. */
+/** Reads the account once the relay has read its state and owns the stream that all relays share. */
 const settledAccount = (open: Open) =>
   session(open(forever), (journal) =>
     Effect.gen(function* () {
-      // The counts of a stream are known once it is taken.
+      // The counts of a stream are known once the relay owns it.
       while ((yield* journal.lanes).reduce((sum, { backlog }) => sum + backlog, 0) < 11)
         yield* Effect.sleep("20 millis")
       expect(yield* importAnother(journal)).toEqual({ pending: 0, deadLetters: 0, known: 2 })
@@ -42,7 +42,10 @@ const settledAccount = (open: Open) =>
     }),
   )
 
-/** Runs the relay on a journal until its sinks have all that they were owed; what `journal check` says then. */
+/**
+ * Runs the relay on a journal until its sinks have all undelivered events. Returns the output of `journal check`
+ * afterwards.
+ */
 const deliver = (journal: object, cwd: string) => Effect.promise(() => delivering(journal, cwd))
 
 const delivering = async (journal: object, cwd: string) => {

@@ -1,8 +1,7 @@
 /**
- * Writes the fixtures of this version anew: `bun test/journal/released/make.ts`.
+ * Rewrites the fixtures of this version: `bun test/journal/released/make.ts`.
  *
- * A version that was released keeps its own: set the next version in
- * `package.json` first.
+ * A released version keeps its fixtures, so set the next version in `package.json` first.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"

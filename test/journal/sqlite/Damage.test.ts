@@ -1,4 +1,4 @@
-/** What the journal does with damage to its file. */
+/** The journal's response to damage of its file. */
 import { describe, expect } from "bun:test"
 import { copyFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
@@ -30,7 +30,7 @@ describe("SqliteJournal and damage", () => {
         expect(status.alarm.lines.join("\n")).toBe(status.message)
         expect(Math.abs(Date.now() - status.alarm.since)).toBeLessThan(60_000)
         expect(aside(at).length).toBe(keeps ? 1 : 0)
-        // Sequences go on where the old file ended: they may have been told to others.
+        // Sequences continue where the old file ended, because others may have seen them.
         yield* journal.append(event("new"), ["lake"])
         expect((yield* journal.read(0, 10)).map((entry) => entry.sequence)).toEqual([11])
       })

@@ -30,7 +30,8 @@ describe("JournalWorker", () => {
         })
       })
       expect(frames).toBeGreaterThan(20)
-      // Everything was moved, so the next commit begins the log anew, and a pass has next to nothing to do.
+      // Everything was moved, so the next commit starts the log from its beginning, and a pass has almost nothing to
+      // do.
       await engine.appendUnsafe(event("more"), ["lake"])
       expect(Number(engine.store.db.prepare("PRAGMA wal_checkpoint(PASSIVE)").get()?.log)).toBeLessThan(10)
     } finally {

@@ -1,4 +1,4 @@
-/** What the journal does when its room or its disk is used up, and when events get old. */
+/** The journal's response to a lack of room or disk space, and to old events. */
 import { describe, expect, spyOn } from "bun:test"
 import { statfsSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -238,7 +238,7 @@ describe("SqliteJournal and room", () => {
     })
   })
 
-  // Ten times what the journal may hold, while one lane waits for a few events and one for none.
+  // Appends ten times the journal's maximum size, while one lane has a few pending events and one lane has none.
   it.effect(
     "a sink that is away takes the room of its own events, and nobody else's",
     function* () {

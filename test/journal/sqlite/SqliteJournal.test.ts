@@ -93,7 +93,7 @@ describe("SqliteJournal across restarts", () => {
   )
 })
 
-/** Runs a process that appends, kills it after so many acknowledgements, and gives what it acknowledged. */
+/** Runs a process that appends, and kills it after `count` acknowledgements. Returns its acknowledgements. */
 const appendUntilKilled = (path: string, prefix: string, count: number) =>
   Effect.callback<ReadonlyArray<string>>((resume) => {
     const child = spawn(process.execPath, [join(import.meta.dir, "../appender.ts"), path, prefix], {
@@ -138,7 +138,7 @@ describe("SqliteJournal and other processes", () => {
         `relay 9.9.9-rc.1 wrote the journal ${at.path}, which is too new for this relay (${relayVersion}): run relay 9.9.9-rc.1 or later, or restore a backup from before the upgrade.`,
       )
     }
-    // What the relay itself never writes there is shown to nobody.
+    // Values that the relay itself never writes there are never shown.
     for (const other of ["SET value = '9 \u001b[2J'", `SET value = '${relayVersion}'`, "SET key = 'author'"]) {
       write(`UPDATE meta ${other} WHERE key = 'writer'`)
       for (const { message } of yield* refusals) {

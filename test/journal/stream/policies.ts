@@ -11,7 +11,7 @@ export interface Random {
   readonly some: <A>(all: ReadonlyArray<A>) => ReadonlyArray<A>
 }
 
-/** Runs a property for each of so many seeds. */
+/** Runs a property for each of `count` seeds. */
 export const forSeeds = (count: number, property: (random: Random) => void): void => {
   for (let seed = 1; seed <= tries(count); seed++) {
     const next = seeded(seed)

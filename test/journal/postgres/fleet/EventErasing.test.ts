@@ -42,7 +42,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     const { start, sql } = yield* relays
     const [a, b] = [yield* start("a"), yield* start("b")]
     yield* a.journal.append(event("one"), [])
-    // One commit: the first is known by now, so only its bytes are stored.
+    // Both are in one commit. The first is a duplicate by now, so only its bytes are stored.
     yield* Effect.all([b.journal.append(event("one"), []), b.journal.append(event("two"), [])], {
       concurrency: "unbounded",
     })
@@ -113,7 +113,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     const before = owned(a).find((log) => (log as { id?: number }).id === streamOf(1))
     expect(yield* b.journal.erase([1, 2, 3], false)).toMatchObject({ erased: [] })
     expect(yield* b.journal.erase([1, 3], true)).toEqual({ erased: [1, 3], undelivered: [] })
-    // What it knew before is not stored: it would bring the bytes back.
+    // The relay's earlier knowledge is not stored, because it would bring the bytes back.
     const late = before?.settle([settlement("lake", 3, { retry: [retrying(3)] })]) ?? Effect.die("no stream")
     expect((yield* Effect.flip(late)).reason._tag).toBe("JournalFenced")
     yield* seconds(3)
@@ -212,7 +212,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     let meanwhile: Effect.Effect<unknown, JournalError> = Effect.void
     const b = yield* start("b", Duration.days(36_525), (db) => ({
       ...db,
-      // Between what the replay reads and the transaction that appends it.
+      // Erases the event after the replay has read it and before the transaction appends it.
       transact: (work) => Effect.andThen(Effect.ignore(Effect.suspend(() => meanwhile)), db.transact(work)),
     }))
     meanwhile = Effect.suspend(() => {

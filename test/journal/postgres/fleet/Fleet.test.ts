@@ -62,7 +62,8 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
         reason: { _tag: "JournalFenced" },
       })
       expect(stream?.mayStart()).toBe(false)
-      // Its own, and the shared one that it had. It comes back to the stream that has its name: once the other one must know of it, it delivers.
+      // The relay has lost its own stream and the shared one. It reclaims the stream that has its name, and delivers
+      // once the other relay must know of that.
       yield* seconds(3)
       expect(a.journal.mayStart()).toBe(false)
       yield* seconds(3)
@@ -198,7 +199,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     expect(mine.map(({ name }) => name)).toEqual(["new"])
     expect((yield* b.journal.openLane("new")).retries).toMatchObject([{ sequence: first }])
     expect(ids(yield* a.journal.read(1, 10))).toEqual(["one", "three"])
-    // The owner has read its stream anew, and writes it under a new epoch.
+    // The owner has read its stream again, and writes it under a new epoch.
     expect((yield* b.journal.fleet?.status ?? Effect.die("no fleet")).counters.fenced).toBe(1)
   })
 

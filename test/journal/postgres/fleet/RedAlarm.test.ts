@@ -25,7 +25,7 @@ const alarms = Effect.fnUntraced(function* (seed: number) {
     ask("SELECT value FROM meta WHERE key = 'alarm'"),
     ([row]) => (row?.value ?? null) as string | null,
   )
-  /** A relay is told what the database has; the lines that it shows then. */
+  /** Gives an alarm the value in the database. Returns the lines that it shows then. */
   const hear = Effect.fnUntraced(function* (alarm: RedAlarm.RedAlarm) {
     const askedAt = ++now
     const told = yield* value
@@ -113,7 +113,9 @@ suiteUnless(reasonToSkip(), "the alarm of a fleet", () => {
       const any = () => made[Math.floor(next() * made.length)] as RedAlarm.RedAlarm
       const settle = Effect.andThen(Effect.forEach(made, hear), Effect.forEach(made, hear))
       const open = new Set<string>()
-      /** A standby that is behind, and lines of which it does not know that they were acknowledged: it may have them red again. */
+      /**
+       * A standby that is behind. It doesn't know which of `lines` were acknowledged, so it may show them red again.
+       */
       let behind: { readonly value: string | null; readonly lines: Set<string> } | undefined
       const mayReturn = new Set<string>()
       for (let step = 0; step < 40; step++) {

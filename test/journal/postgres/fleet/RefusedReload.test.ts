@@ -15,7 +15,7 @@ import { reasonToSkip } from "../../../parts/Postgres.ts"
 import { event } from "../../samples.ts"
 import { type Relay, relays } from "../relays.ts"
 
-/** A relay's lanes, and what it says of itself, as `Relay.ts` composes them. */
+/** A relay's lanes and its introduction, as `Relay.ts` composes them. */
 const lanesOver = ({ journal }: Relay) =>
   Layer.build(
     Introduction.layer.pipe(

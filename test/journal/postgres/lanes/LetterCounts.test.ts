@@ -5,7 +5,7 @@ import { LetterCounts } from "../../../../src/journal/postgres/lanes/LetterCount
 import { WebhookBytes } from "../../../../src/journal/stream/Backlog.ts"
 import { it } from "../../../lib/effect.ts"
 
-/** Counts of a lane that has a letter more at each count, by a database that takes so many milliseconds. */
+/** Counts of a lane that has one more dead letter at each count. The database takes `takes` milliseconds. */
 const counting = Effect.fnUntraced(function* (takes: () => number) {
   const clock = yield* Clock.Clock
   let counted = 0

@@ -8,7 +8,7 @@ import { event } from "../../samples.ts"
 const entry = (sequence: number) => ({ sequence, event: event(`${sequence}`), sinks: ["lake"], replayed: false })
 const sequences = (entries: ReadonlyArray<{ readonly sequence: number }>) => entries.map(({ sequence }) => sequence)
 
-/** A log that is read four sequences at a time, and lacks some; `asked` is what was asked of it. */
+/** A log that is read four sequences at a time, and lacks some of them. `asked` has the position of each read. */
 const log = (last: number, lacks: ReadonlyArray<number> = []) => {
   const asked: Array<number> = []
   const ahead = new ReadAhead(async (after) => {

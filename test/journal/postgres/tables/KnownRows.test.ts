@@ -35,7 +35,10 @@ const owned = ({ journal }: Relay) =>
 
 const loss = /lost (?:at least )?(\d+ events) that were answered, (from seq_\d+) on/
 
-/** Plays a history; how many events it lost. The relays have a lane for what is settled often, one that is behind, and one of the shared stream. */
+/**
+ * Plays a history, and returns the number of events that it lost. The relays have a lane that settles often, a lane
+ * that is behind, and a lane of the shared stream.
+ */
 const play = Effect.fnUntraced(function* (seed: number) {
   const draw = new Draw(seed, "known rows")
   const { start, sql, remember, promote } = yield* relays
@@ -56,7 +59,7 @@ const play = Effect.fnUntraced(function* (seed: number) {
   })
   const awake = () => names.flatMap((name) => (frozen.has(name) ? [] : (live.get(name) ?? [])))
 
-  /** A commit of up to three events, some of which came before. */
+  /** Appends up to three events in one commit. Some are duplicates. */
   const append = Effect.gen(function* () {
     const [first, ...rest] = awake()
     if (first === undefined) return
@@ -120,7 +123,8 @@ const play = Effect.fnUntraced(function* (seed: number) {
     }
     yield* promote(timeline, isBehind)
     if (frozen.size === 0 && draw.chance(0.7)) freeze(draw.pick(names))
-    // Whoever stands still hears of it when others have used the numbers of what was lost, and pruned that.
+    // The frozen relay hears of the promotion only after others have used the lost sequences again and pruned those
+    // events.
     if (draw.chance(0.7)) {
       yield* seconds(draw.pick([2, 9]))
       for (let more = draw.int(4, 12); more > 0; more--) yield* append
@@ -160,7 +164,8 @@ const play = Effect.fnUntraced(function* (seed: number) {
       live.delete(name)
       frozen.delete(name)
       yield* join(name)
-      // The other hears that it has its streams again: two that hold one would both count what it loses.
+      // The other relay must hear that the streams are owned again. If two relays owned a stream, both would count its
+      // losses.
       yield* seconds(2)
     } else if (what < 0.93) {
       yield* remember

@@ -77,7 +77,7 @@ class Model {
     for (const [other, to] of this.ways) if (to === lane) this.ways.delete(other)
   }
 
-  /** What the names say of each event, against the lists. */
+  /** Compares the names of each event's lanes with the lists. */
   check(): void {
     expect([...this.names.places.keys()].sort()).toEqual([...this.lanes].map(({ name }) => name).sort())
     for (const [sequence, names] of this.routed) {

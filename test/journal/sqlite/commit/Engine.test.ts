@@ -81,7 +81,7 @@ describe("Engine", () => {
         ["chat", 1],
         ["audit", 0],
       ])
-      // Nothing of it is left behind, neither in memory nor on disk.
+      // The failed settlement leaves nothing in memory or on disk.
       expect(engine.lanes.retries.keys()).toEqual([])
       expect(engine.store.db.prepare("SELECT name, cursor FROM lane ORDER BY name").all()).toEqual([
         { name: "audit", cursor: 1 },
@@ -138,7 +138,7 @@ describe("Engine", () => {
       expect(engine.head).toBe(1)
       expect(engine.lanes.backlogs.has("new")).toBe(false)
 
-      // Room again: the same event is no duplicate, and its sequence was not used up.
+      // There is room again. The same event is not a duplicate, and its sequence was not used up.
       engine.store.db.prepare("PRAGMA max_page_count = 100000").get()
       engine.inspect()
       expect(await engine.appendUnsafe(large, ["lake"])).toEqual(Exit.succeed("appended"))

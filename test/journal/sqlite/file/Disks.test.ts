@@ -1,6 +1,6 @@
 /**
- * Disks and file systems that fail, each in a process that sees only that one:
- * those of the journal and of a backup are named, and no other disk matters.
+ * Disks and file systems that fail, each mounted for one process only. Messages name the disk of the journal or of a
+ * backup, and no other disk matters.
  */
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
@@ -25,7 +25,7 @@ const imports = `
   import { event, retrying, settlement } from "${import.meta.dir}/../../samples.ts"
 `
 
-/** What a script prints that runs by itself, after a line of shell that mounts. */
+/** Runs a script in its own process, after a line of shell that mounts. Returns its output. */
 const printed = (script: string, mount = "true", env: Readonly<Record<string, string>> = {}): string => {
   const shell = ["sh", "-c", `${mount} && exec "$@"`, "sh"]
   const [command = "", ...words] = [...(mounts ?? []), ...shell, process.execPath, "-e", imports + script]

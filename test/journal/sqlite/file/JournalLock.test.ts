@@ -37,7 +37,7 @@ afterEach(async () => {
   }
 })
 
-/** What another process says that opens this journal; it holds it where it can. */
+/** Opens this journal in another process, which keeps it open if it can. Returns the message of that process. */
 const opening = async (path: string, ...before: ReadonlyArray<string>): Promise<string> => {
   const [command = "", ...args] = [...before, process.execPath, "-e", script, path]
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] })

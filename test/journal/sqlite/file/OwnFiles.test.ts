@@ -125,7 +125,7 @@ describe("a path that holds something other than a journal", () => {
     const at = used()
     writeFileSync(at.path, Buffer.alloc(20_000, "garbage"))
     expect(OwnFiles.problem(at.path)).toBeUndefined()
-    // Another program's tables are no damage.
+    // The tables of another program are not damage.
     rmSync(at.path)
     database(at.path)
     expect(OwnFiles.problem(at.path)).toContain("is another program's SQLite database")
@@ -297,7 +297,7 @@ describe("the ballast", () => {
 })
 
 describe("sqlite3's .restore over a running journal", () => {
-  /** What `.restore` does, by the same function of SQLite's. */
+  /** Restores a file as `.restore` does, with the same function of SQLite. */
   const restore = (from: string, to: string) => {
     const source = new DatabaseSync(from)
     return backup(source, to).finally(() => source.close())

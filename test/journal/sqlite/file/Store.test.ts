@@ -142,7 +142,7 @@ describe("another process that opens the journal while the relay runs on it", ()
 })
 
 describe("a file that is cut off while the relay runs on it", () => {
-  // Within the first page: a write-ahead log that was begun anew may be longer than what is in use.
+  // Within the first page, because a write-ahead log that was restarted may be longer than its used part.
   for (const [suffix, what] of [
     ["-wal", "write-ahead log"],
     ["", "journal"],
@@ -224,7 +224,7 @@ describe("a write that fails", () => {
       console.log(engine.failed(Object.assign(new Error("disk I/O error"), { errcode: 778 })).message)
       console.log(engine.space.message)
       process.exit()`
-    // In blocks of 512 bytes: there is room for what the start writes, and for no commit.
+    // In blocks of 512 bytes. There is room for the writes of the start, but not for a commit.
     const limit = Math.ceil(statSync(at.path).size / 512) + 20
     const run = `ulimit -f ${limit}; exec "$@"`
     const child = spawnSync("sh", ["-c", run, "sh", process.execPath, "-e", script, at.path])

@@ -14,7 +14,7 @@ import { appendAll, session } from "../session.ts"
 
 const secret = new TextEncoder().encode("bytes that are altered on disk")
 
-/** A journal with six events of one row each, one of them a retry and one a dead letter. */
+/** A journal with six events, each in its own row. The second is a retry, and the third is a dead letter. */
 const filled = Effect.gen(function* () {
   const at = options()
   yield* Effect.flatMap(whole, (journal) =>

@@ -1,4 +1,4 @@
-/** What can be read of a journal whose file SQLite refuses, in part or as a whole. */
+/** Reads the intact part of a journal whose file SQLite refuses, in part or as a whole. */
 import { describe, expect } from "bun:test"
 import {
   copyFileSync,
@@ -33,9 +33,12 @@ const size = (index: number): number => (index % 10 === 0 ? 70_000 : 900)
 const body = (index: number): Uint8Array => new Uint8Array(size(index)).fill(33 + (index % 90))
 const count = 600
 
-/** Six hundred events for lake, of which 1 to 100 are settled, 50 waits for a retry and 60 a dead letter; some are long. */
+/**
+ * Six hundred events for lake, some of them long. Events 1 to 100 are settled, except for the retry 50 and the dead
+ * letter 60.
+ */
 const filled = Effect.gen(function* () {
-  // Nothing is pruned meanwhile: the events are from 1970.
+  // The events are from 1970, and nothing may be pruned.
   const at = { ...options(), retention: Duration.infinity }
   const live = options()
   yield* Effect.flatMap(whole, (journal) =>
@@ -50,7 +53,7 @@ const filled = Effect.gen(function* () {
         )
       }
       yield* journal.settle([settlement("lake", 100, { retry: [retrying(50)], deadLetter: [letter(60)] })])
-      // As kill -9 leaves it: with its write-ahead log.
+      // `kill -9` leaves the journal like this, with its write-ahead log.
       cpSync(dirname(at.path), dirname(live.path), { recursive: true })
     }),
   ).pipe(Effect.provide(SqliteJournal.layer(at)))
@@ -209,7 +212,7 @@ describe("salvage", () => {
       const got = sequences(undelivered).length
       expect(got).toBeGreaterThanOrEqual(before)
       before = got
-      // Only what was cut off is missing: events are stored in the order they came.
+      // Only the cut part is missing, because events are stored in the order of their arrival.
       expect(got).toBeGreaterThan((share - 0.35) * count)
     }
     expect(before).toBeGreaterThan(0.65 * count)
@@ -217,7 +220,7 @@ describe("salvage", () => {
 
   it.live("reads the log's events from a write-ahead log alone, and past a flipped bit in it", () =>
     Effect.promise(async () => {
-      // Without checkpoints: all of it lies in the log.
+      // Without checkpoints, so all events are in the log.
       const at = options()
       const engine = new Engine(open(at.path), at)
       for (const _ of scan(engine, at, Date.now()));

@@ -35,7 +35,7 @@ const close = (engine: Engine): void => {
   engine.store.close()
 }
 
-/** Deletes all of the log that may be, and keeps what lanes wait for beside it. */
+/** Prunes as much of the log as possible. Pending events are kept beside it. */
 const pruneAll = (at: SqliteConfig): void => {
   const engine = opened(at)
   while (prune(engine, Number.MAX_SAFE_INTEGER));
@@ -230,7 +230,7 @@ describe("erasing events of a file", () => {
       const [events, [lake]] = found
       expect(events.map(({ event }) => event.erased !== undefined)).toEqual(sequences.map((at) => at <= erased))
       expect(events.every(({ event, body }) => (event.erased === undefined) === (body?.length ?? 0) > 0)).toBe(true)
-      // What is erased is given up, and what is whole still waits.
+      // Erased events are abandoned, and the others are still pending.
       expect(lake?.backlog).toBe(count - erased)
       expect(yield* Maintenance.check(path)).toMatchObject({ sound: true, events: count })
     }

@@ -11,7 +11,7 @@ const opened = () => {
   return db
 }
 
-/** As after a start. */
+/** Returns the blocks as they are after a start. */
 const loaded = (db: DatabaseSync) => {
   const ids = new IdBlocks(db, "id", "id", (column) => JSON.parse(String(column)))
   ids.load()
@@ -58,7 +58,7 @@ const modelled = () => {
       db.exec("COMMIT")
       for (const sequence of all.keys()) if (sequence < to) all.delete(sequence)
     },
-    /** What is found of a hash, and what a list has of it so far. */
+    /** Returns the events found for a hash, and the expected events from the list. */
     find: (hash: number, from: number, to: number, direction: Direction, limit: number) => {
       const found = ids.find(hash, { from, to }, direction, limit)
       const inOrder = direction === "down" ? [...all.keys()].reverse() : [...all.keys()]

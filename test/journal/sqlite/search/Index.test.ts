@@ -26,7 +26,7 @@ const append = (engine: Engine, length: number, id = (n: number) => `evt_${n}`, 
   engine.appendWith(events, Origin.delivered, () => () => {})
 }
 
-/** A journal with so many steps of the index, and a few events more. */
+/** A journal with events for this many steps of the index, and a few more. */
 const filled = (steps: number) => {
   const at = options()
   const engine = new Engine(open(at.path), at)
@@ -47,7 +47,7 @@ const indexOf = ({ store }: Engine) => {
 }
 
 const everything = { limit: 1 }
-/** The events from `highest` down to `lowest` that may match; `undefined` where they are not indexed. */
+/** Returns the events from `highest` down to `lowest` that may match, or `undefined` if they are not indexed. */
 const indexed = (index: Index, highest: number, lowest: number, query: EventQuery = everything) => {
   const found: Array<number> = []
   for (let next = highest; next >= lowest; ) {

@@ -27,7 +27,7 @@ for (const [name, create] of sample([
   eventsContract(name, create)
 }
 
-/** What a naive reader would keep in a list. */
+/** An event as a naive reader would keep it in a list. */
 interface Kept {
   readonly sequence: number
   readonly event: Event
