@@ -45,7 +45,7 @@ const round = async (relays: Relays, what: string, broken: Array<string>, harm: 
 
 /** Stands still for a while: nobody accepts anything meanwhile. */
 const standStill = async (relays: Relays, what: string, broken: Array<string>, millis: number): Promise<void> => {
-  // What was under way before is answered by then.
+  // Requests from before the freeze are answered by then.
   await Bun.sleep(500)
   const began = performance.now()
   await refuse(relays, what, broken)

@@ -1,7 +1,6 @@
 /**
- * The primary is killed under load and its standby promoted. With a synchronous
- * one nothing is lost; with an asynchronous one that was behind, the relays say
- * what is, and go on.
+ * The primary is killed under load and its standby promoted. With a synchronous standby nothing is lost. With an
+ * asynchronous standby that was behind, the relays name the lost events and continue.
  */
 import type { AuditPage } from "../../../src/admin/api/RelayApi.ts"
 import { seeded } from "../../lib/seeded.ts"
@@ -47,7 +46,7 @@ export const failover: Line = {
   }, relaysOn("synchronous")),
 }
 
-/** It does not get what is written from now on. */
+/** Makes the standby receive nothing more. */
 const leaveBehind = async (standby: Postgres): Promise<void> => {
   await standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
   await standby.sql("SELECT pg_reload_conf()")
@@ -74,7 +73,7 @@ export const asynchronous: Line = {
       const lostBefore = lost
       await underLoad(relays, async () => {
         await Bun.sleep(500)
-        // What is accepted from now on is in the primary's journal alone, and nowhere delivered.
+        // Events accepted from now on are only in the primary's journal, and delivered nowhere.
         await leaveBehind(standby)
         relays.answer = () => new Response(null, { status: 503 })
         await Bun.sleep(1_000)

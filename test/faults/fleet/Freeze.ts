@@ -1,7 +1,6 @@
 /**
- * One of three relays stands still under load, longer than the others wait: when
- * it goes on it starts nothing of what it lost, and nothing that it settles there
- * is taken.
+ * One of three relays is frozen under load, for longer than the others wait. When it continues, it starts no attempt on
+ * a stream that it lost, and nothing that it settles there is accepted.
  */
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"
@@ -9,7 +8,7 @@ import { eventually } from "../relay/Subject.ts"
 import { names, over, type Relays, underLoad } from "./Relays.ts"
 
 const rounds = { normal: 1, long: 10 }
-/** Attempts that had begun when it was stopped, and whose bytes had not left it yet: these nobody can call back. */
+/** Attempts that had started when it was frozen, and whose bytes had not left it yet. Nobody can call them back. */
 const underWay = 4
 const frozenFor = { normal: 0, long: 30_000 }
 
@@ -58,7 +57,7 @@ export const freeze: Line = {
         const fencedBefore = await relays.metric(victim, "relay_fenced_total")
         relays.signal(victim, "SIGSTOP")
         const stood = performance.now()
-        // What it has in flight ends meanwhile.
+        // Its attempts in flight end meanwhile.
         await Bun.sleep(500)
         const left = new Set(relays.missingOf(victim))
         relays.arrivals = []
@@ -69,7 +68,7 @@ export const freeze: Line = {
         relays.signal(victim, "SIGCONT")
         await eventually(async () => (await relays.metric(victim, "relay_fenced_total")) > fencedBefore, 5)
         fenced += (await relays.metric(victim, "relay_fenced_total")) - fencedBefore
-        // An attempt that began all the same has come by then.
+        // An attempt that it starts nevertheless has arrived by then.
         await Bun.sleep(1_000)
         late += relays.arrivals.filter(({ by, number }) => by === victim && left.has(number)).length
         relays.speedUp()

@@ -1,6 +1,6 @@
 /**
- * One of three relays is killed under load, over and over, with sinks that work and with sinks that fail now and then:
- * the others deliver what it had acknowledged.
+ * One of three relays is killed under load, over and over, with sinks that work and with sinks that fail now and then.
+ * The other relays deliver the events that it had acknowledged.
  */
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"
@@ -8,7 +8,7 @@ import { names, over, seconds, underLoad } from "./Relays.ts"
 
 const rounds = { normal: 2, long: 100 }
 const many = 1_000_000
-/** Milliseconds that a takeover may take; where sinks fail now and then, until what waits for retries has come. */
+/** Milliseconds that a takeover may take. If sinks fail now and then, this includes the arrival of retried events. */
 const limit = { sound: 10_000, flaky: 20_000 }
 
 export const kill: Line = {

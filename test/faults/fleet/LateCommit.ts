@@ -18,10 +18,13 @@ const beats = 4712
 /** How long a relay may deliver after its last sign of life that was answered. */
 const lease = 4_000
 
-/** Who waits is answered by what becomes of the commit, and not by the time that it takes. */
+/** The answer depends on the commit's result, and not on the time that it takes. */
 const patient = { path, secrets: [{ name: "faults", value: secret }], commitTimeout: "30 seconds" }
 
-/** Has what the relay appends to its own stream wait while `appends` is locked, and its signs of life while `beats` is. */
+/**
+ * Makes the relay's appends to its own stream wait while `appends` is locked, and its heartbeats while `beats` is
+ * locked.
+ */
 const triggers = `
   CREATE FUNCTION await_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     IF current_setting('application_name') = 'relay ${victim}' THEN
@@ -60,7 +63,7 @@ export const lateCommit: Line = {
           bound = Math.max(bound, await relays.bound(victim))
           await holder.query(`SELECT pg_advisory_lock(${appends}), pg_advisory_lock(${beats})`)
           if (!(await eventually(() => isSo(held), 5))) broken.push(`round ${round}: no commit was held`)
-          // What a relay begins after its lease of four seconds may be another's by then.
+          // An attempt that a relay starts after its lease of four seconds may belong to another relay by then.
           await Bun.sleep(lease + 500)
           relays.arrivals = []
           // A statement is given up after ten seconds.
@@ -68,7 +71,7 @@ export const lateCommit: Line = {
           if (!isWanted) broken.push(`round ${round}: nobody wanted the stream: this has shown nothing`)
           if (!(await isSo(owned)))
             broken.push(`round ${round}: the stream was taken while a commit to it was under way`)
-          // That commit ends, and the next one is held: who takes the stream does it between the two.
+          // That commit ends, and the next one is held. Another relay takes the stream between the two.
           for (let turn = 0; turn < 5 && (await isSo(owned)); turn++) {
             await holder.query(`SELECT pg_advisory_unlock(${appends})`)
             await holder.query(`SELECT pg_advisory_lock(${appends})`)

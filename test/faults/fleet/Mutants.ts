@@ -1,4 +1,4 @@
-/** What keeps several relays from harming each other, each removed: its line must notice. */
+/** Removes each guard that keeps relays from harming each other. Its line must notice. */
 import { mutantsOf } from "../Line.ts"
 
 const postgres = (file: string): string => `src/journal/postgres/${file}.ts`

@@ -24,7 +24,7 @@ const subjectOn = (options: Options, ends: Ends, { url }: Postgres, database = "
     journal: { type: "postgres", url: `${url.replace(/relay$/, database)}?sslmode=disable`, name: "a" },
   })
 
-/** Returns what is wrong with the answer to a database in Latin 1. */
+/** Returns a failure if a database in Latin 1 is accepted. */
 const refusesLatin1 = async (options: Options, ends: Ends, postgres: Postgres): Promise<ReadonlyArray<string>> => {
   await postgres.sql("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
   const subject = await subjectOn(options, ends, postgres, "latin")
@@ -33,7 +33,7 @@ const refusesLatin1 = async (options: Options, ends: Ends, postgres: Postgres): 
   return code !== 0 && said.includes("LATIN1") ? [] : [`a database in LATIN1 was accepted: ${said}`]
 }
 
-/** Sends events, and among them again and again the one that the database refuses. */
+/** Sends events, and among them repeatedly the event that the database refuses. */
 const send = async ({ sender }: Subject, count: number): Promise<ReadonlyArray<string>> => {
   let isOver = false
   let tries = 0

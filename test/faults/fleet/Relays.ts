@@ -19,7 +19,7 @@ export type Name = (typeof names)[number]
 /** Numbers of a relay's events begin at a multiple of this; those that are sent in order follow. */
 const share = 10_000_000
 const inOrder = names.length * share
-/** From one that is sent in order to the next: all of one account, and so of one key. */
+/** Distance between the numbers of ordered events: all of one account, and so of one key. */
 const step = 100
 
 const isOrdered = (number: number): boolean => number % 4 === 0
@@ -38,14 +38,14 @@ export interface Arrival {
 }
 
 export interface Setup {
-  /** How the relays reach the database, where that is not its own url. */
+  /** Returns the relays' URL of the database, if it isn't the database's own. */
   readonly url?: (postgres: Postgres) => string
   readonly postgres?: Postgres
-  /** Of the configs, beside what all have. */
+  /** Further settings of the configs. */
   readonly settings?: object
 }
 
-/** The answer of a sink that takes an event, so many milliseconds after it came. */
+/** Accepts an event after `millis` milliseconds. */
 const taken = (millis: number): Promise<Response> => Bun.sleep(millis).then(() => new Response(null, { status: 204 }))
 
 const byOf = (request: Request): Name => (new URL(request.url).searchParams.get("by") ?? "a") as Name
@@ -64,15 +64,15 @@ export class Relays {
   readonly running = new Map<Name, Relay>()
   /** Accepted of those that are sent in order. */
   readonly sentInOrder: Array<number> = []
-  /** What came to `plain`, while somebody wants to know. */
+  /** Arrivals at `plain`, while a line records them. */
   arrivals: Array<Arrival> | undefined
-  /** What `plain` does with an attempt of a relay, instead of taking it. */
+  /** Returns an answer of `plain` to a relay's attempt, instead of accepting it. */
   answer: (by: Name) => Response | Promise<Response> | undefined = () => undefined
   /** Whether a sink fails at an attempt. */
   fails: () => boolean = () => false
-  /** What was sent in order, as it came first. */
+  /** Ordered events, by their first arrival. */
   readonly #cameInOrder: Array<number> = []
-  /** Events that only a former primary had: among those of the other history they have no order. */
+  /** Events that only a former primary had. They have no order among events of the other history. */
   readonly #elsewhere = new Set<number>()
 
   private constructor(postgres: Postgres, plain: Receiver, ordered: Receiver, subjects: ReadonlyMap<Name, Subject>) {
@@ -84,7 +84,7 @@ export class Relays {
       this.arrivals?.push({ number, by: byOf(request), at: performance.now() })
       return this.fails() ? new Response(null, { status: 500 }) : this.answer(byOf(request))
     }
-    // Some take long: whoever does not wait for them sends the next ones before.
+    // Some answers take long: a relay that does not wait for them sends the next events too early.
     ordered.answer = (number) => {
       if (this.fails()) return new Response(null, { status: 500 })
       return number >= inOrder && (number / step) % 20 === 0 ? taken(200) : undefined
@@ -173,7 +173,7 @@ export class Relays {
     }
   }
 
-  /** Events that were sent in order and came after a later one of the same history. */
+  /** Number of ordered events that arrived after a later event of the same history. */
   get disorder(): number {
     const came = this.#cameInOrder.filter((number) => !this.#elsewhere.has(number))
     let newest = 0
@@ -190,14 +190,16 @@ export class Relays {
     return repeated
   }
 
-  /** What a relay sends to `plain` takes long: so it has much in flight, more that waits, and always something to settle. */
+  /**
+   * Makes `plain` slow for a relay, so that it has many events in flight, more that wait, and always some to settle.
+   */
   slowDown(name: Name, most = 500): Promise<void> {
     let count = 0
     this.answer = (by) => (by === name ? taken(most * (0.6 + (count++ % 20) * 0.02)) : undefined)
     return Bun.sleep(700)
   }
 
-  /** `plain` takes at once what comes. */
+  /** Makes `plain` accept events immediately. */
   speedUp(): void {
     this.answer = () => undefined
   }
@@ -245,7 +247,7 @@ export class Relays {
     }
   }
 
-  /** Milliseconds until what a relay has acknowledged is delivered; `undefined` when it is not within `seconds`. */
+  /** Returns the milliseconds until a relay's acknowledged events are delivered, or `undefined` after `seconds`. */
   async takenOver(name: Name, seconds: number): Promise<number | undefined> {
     const began = performance.now()
     return (await this.arrived(seconds, name)) ? performance.now() - began : undefined
@@ -282,7 +284,7 @@ export class Relays {
     return (await this.postgres.sql(`SET search_path = relay; ${text}`)) as ReadonlyArray<Row>
   }
 
-  /** What the relays report of the journal that is not ok, and does not become so within `seconds`. */
+  /** Returns the problems of the journal that relays still report after `seconds`. */
   async troubles(seconds: number): Promise<ReadonlyArray<string>> {
     let troubles: ReadonlyArray<string> = []
     await eventually(async () => {
@@ -330,10 +332,10 @@ export const underLoad = async (relays: Relays, work: () => Promise<void>, conne
   }
 }
 
-/** What a line says; what was lost is counted for it unless it counts itself. */
+/** The result of a line. Lost events are counted for it unless it has its own count. */
 export type Said = Omit<Outcome, "acknowledged" | "lost"> & { readonly lost?: number }
 
-/** A line over relays; it is skipped where there is no PostgreSQL. */
+/** A line over relays. It is skipped without PostgreSQL. */
 export const over =
   (
     line: (relays: Relays, options: Options) => Promise<Said>,

@@ -1,7 +1,6 @@
 /**
- * Sinks get other names by reloads, under load: relay after relay, and one of
- * them is late with its config. Everything that is acknowledged arrives, and
- * events of a key in their order.
+ * Sinks are renamed by reloads under load, relay after relay, and one relay gets its config late. Every acknowledged
+ * event arrives, and events of a key arrive in order.
  */
 import { seeded } from "../../lib/seeded.ts"
 import { type Line, mutantsOf } from "../Line.ts"
@@ -10,7 +9,7 @@ import { type Name, names, over, type Relays, seconds, underLoad } from "./Relay
 const rounds = { normal: 3, long: 60 }
 /** Seconds until every relay reports its journal as ok again. */
 const limit = 10
-/** A name that is used again after so many others. */
+/** A name is used again after this many renames. */
 const cycle = 3
 
 const line = "fleet-rename"

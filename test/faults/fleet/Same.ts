@@ -1,4 +1,7 @@
-/** The same delivery comes to all relays at once: it is relayed once, answered 202 by each, and counted once by each. */
+/**
+ * All relays receive the same delivery concurrently. It is relayed once, answered 202 by each, and counted once by
+ * each.
+ */
 import type { Line } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
 import { names, over } from "./Relays.ts"

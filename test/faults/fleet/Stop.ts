@@ -1,4 +1,4 @@
-/** One of three relays is asked to stop while its events wait for a retry: two seconds later others own what it leaves. */
+/** One of three relays is stopped while its events wait for a retry. Two seconds later other relays own its streams. */
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"

@@ -1,10 +1,9 @@
 /**
- * The journal's files are damaged while no relay runs on them: bits flip, pages
- * are zeroed, files cut off, deleted, swapped.
+ * The journal's files are damaged while no relay runs on them: bits flip, pages are zeroed, files are cut off, deleted,
+ * swapped.
  *
- * Not all that is damaged can be delivered. But nothing may be missing that the
- * relay does not name, and nothing may be delivered that was not sent. And what
- * was set aside can be brought back, all of it.
+ * Some damaged events can't be delivered. But the relay must name every missing event, and must not deliver anything
+ * that was not sent. A file that was moved aside can be brought back completely.
  */
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
@@ -18,9 +17,9 @@ import { Subject } from "./Subject.ts"
 import { Ends, numberOf } from "./Traffic.ts"
 
 const mutations = { long: 1_000, normal: 40 }
-/** Every so many events `late` rejects one: its dead letters are in the journal too. */
+/** `late` rejects one event in this many, so that the journal has dead letters too. */
 const rejectEvery = 7
-/** How often the relay is started: it may find the damage when it is up, end, and set the file aside at the next start. */
+/** Number of starts. The relay may find the damage while it runs, exit, and move the file aside at the next start. */
 const starts = 3
 
 interface Base {
@@ -32,7 +31,7 @@ interface Base {
   readonly sequences: ReadonlyMap<number, number>
 }
 
-/** Where each event stands in the log. */
+/** Returns the sequence of each event in the log. */
 const sequencesOf = (journal: string): Map<number, number> => {
   const db = new DatabaseSync(journal, { readOnly: true })
   const found = new Map<number, number>()
@@ -72,7 +71,7 @@ const prepare = async (subject: Subject, ends: Ends): Promise<Base> => {
   return { killed, stopped: copy("stopped"), older, sequences: sequencesOf(subject.journal) }
 }
 
-/** What became of a damaged journal. */
+/** The outcome for a damaged journal. */
 interface Fate {
   /** Everything that the relay said, on its terminal and as its status. */
   readonly said: string
@@ -109,8 +108,8 @@ const live = async (subject: Subject): Promise<Fate> => {
 }
 
 /**
- * A journal that was set aside is imported, as it is or by way of its salvage:
- * whatever was acknowledged is delivered, or a dead letter, and nothing twice.
+ * Imports a journal that was moved aside, as it is or by way of its salvage. Every acknowledged event is delivered or a
+ * dead letter, and nothing is delivered twice.
  */
 const bringBack = async (
   subject: Subject,

@@ -1,7 +1,6 @@
 /**
- * Connections use up all file descriptors: no delivery is accepted, but the
- * relay lives and says on its admin side what is wrong, loses nothing, and goes
- * on when they are given back.
+ * Connections use up all file descriptors. No delivery is accepted, but the relay lives and reports the cause on its
+ * admin listener. It loses nothing, and continues when the descriptors are freed.
  */
 import { existsSync } from "node:fs"
 import { connect, type Socket } from "node:net"

@@ -1,11 +1,10 @@
 /**
- * The disk fails a sync, or ten writes in a row, of the journal's file or of its
- * write-ahead log; or a few reads, and then reads again.
+ * The disk fails a sync, or ten writes in a row, of the journal's file or of its write-ahead log. Or it fails a few
+ * reads, and later reads succeed.
  *
- * A sync that fails is final: 503, exit 74, because later commits would seem to
- * succeed. A write that fails is not: SQLite takes it back, the sender is told to
- * come again, and the relay goes on, its checkpoints too, when writes pass again.
- * A read that fails looks like damage to SQLite, and must not cost the journal.
+ * A sync that fails is final: 503, exit 74, because later commits would seem to succeed. A write that fails isn't
+ * final: SQLite undoes it, and the sender gets a 503. When writes succeed again the relay continues, and so do its
+ * checkpoints. A read that fails looks like damage to SQLite, and must not cost the journal.
  */
 import { readdirSync, statSync } from "node:fs"
 import { dirname } from "node:path"
@@ -23,17 +22,19 @@ const each: ReadonlyArray<Omit<Fault, "times"> & { readonly call: "write" | "syn
 /** SQLite syncs the file when a pass ends the log, and the checkpointer after each: the second in a row is its own. */
 const ownSyncs = [1, 2].map((): (typeof each)[number] => ({ call: "sync", error: "EIO", on: "file", passFirst: 1 }))
 const faults = [...each, ...ownSyncs]
-/** One failed sync is the trap: the next ones would pass. Writes fail long enough to be told of. */
+/** One sync fails, and the next would succeed: that is the trap. Writes fail for long enough to be reported. */
 const times = { sync: 1, write: 10 }
 const longRounds = 200
 const exitCode = 74
-/** Reads of a start that pass before some fail: where the file is opened, and where what it holds is read. */
+/**
+ * Number of reads at a start that succeed before some fail: while the file is opened, and while its content is read.
+ */
 const readsPassed = [0, 2, 5, 9, 14]
 const readsFailed = 3
 /** It may end by a read that failed, and be started again. */
 const starts = 4
 
-/** Reads fail while it starts, and once more while it is up: all is kept, and it says what it was. */
+/** Reads fail during a start, and again while the relay runs. Every event is kept, and the relay reports the cause. */
 const passingReads = async (subject: Subject, ends: Ends): Promise<ReadonlyArray<string>> => {
   const broken: Array<string> = []
   let [hits, found] = [0, 0]

@@ -1,9 +1,7 @@
 /**
- * Another program takes all that is left of a disk of 64 MiB, in the middle of
- * deliveries: the sender is told to come again, and the sinks drain all the
- * same. Then that is given back: the relay goes on, until it has filled the
- * disk itself. The sender is told while there is still room; then the other
- * program takes that as well.
+ * In the middle of deliveries, another program takes all the space left on a disk of 64 MiB. The sender gets a 503, and
+ * the sinks drain nevertheless. When that space is given back, the relay continues until it has filled the disk itself.
+ * It refuses the sender while there is still space, and then the other program takes that as well.
  */
 import type { Line } from "../Line.ts"
 import { smallDisk } from "./SmallDisk.ts"
@@ -13,10 +11,13 @@ import { Ends } from "./Traffic.ts"
 
 const minFree = 16
 const mebibyte = 1024 * 1024
-/** What must be left when the first sender is refused: half of `minFree`, since it is looked at only now and then. */
+/**
+ * Bytes that must be free when the first sender is refused: half of `minFree`, since the relay checks only now and
+ * then.
+ */
 const leastLeft = (minFree / 2) * mebibyte
 const rounds = { long: 10, normal: 1 }
-/** So many, and the write-ahead log has not begun anew: nothing of it is free to be used again. */
+/** Few enough events that the write-ahead log has not restarted, so none of its space can be used again. */
 const few = 3_000
 
 export const diskFull: Line = {

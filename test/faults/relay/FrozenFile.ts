@@ -1,13 +1,11 @@
 /**
- * The file system of a file sink stands still for some seconds, as one of NFS
- * whose server is gone: every write to it hangs. Deliveries are accepted and
- * reach the other sinks meanwhile, and the admin side answers; then the file
- * gets what it missed.
+ * The file system of a file sink freezes for some seconds, as NFS does if its server is gone: every write to it hangs.
+ * Meanwhile deliveries are accepted and reach the other sinks, and the admin listener answers. Then the file gets the
+ * events that it missed.
  *
- * The relay is started with the threads that the systemd unit and the container
- * image ask for. Without them Bun has as many as processors: this holds then while
- * fewer writes stand still than that, and with more every file sink waits, and every
- * sink that has to look up its host.
+ * The relay runs with the number of threads that the systemd unit and the container image set. By default Bun has one
+ * per processor. Then this holds only while fewer writes hang. With more, every file sink waits, and so does every sink
+ * that has to look up its host.
  */
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
@@ -21,9 +19,12 @@ import { Ends, numberOf } from "./Traffic.ts"
 const unit = readFileSync(new URL("../../../config/deploy/relay.service", import.meta.url), "utf8")
 const [, threads = ""] = /^Environment=UV_THREADPOOL_SIZE=(.*)$/m.exec(unit) ?? []
 
-/** Sinks whose files are there: more than the machine has processors, of which the runtime makes as many threads for files. */
+/**
+ * Sinks on that file system: more than the machine has processors, and so more than the runtime has file threads by
+ * default.
+ */
 const names = Array.from({ length: availableParallelism() + 2 }, (_, index) => `file${index}`)
-/** How long it stands still, and how long something is asked of the relay meanwhile; in seconds. */
+/** Seconds of the freeze. Requests to the relay end at least `margin` seconds earlier. */
 const frozen = { normal: 6, long: 40 }
 const margin = 1
 /** Milliseconds within which the admin side answers. */

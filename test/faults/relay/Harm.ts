@@ -13,7 +13,7 @@ import { DatabaseSync } from "node:sqlite"
 
 export type Random = () => number
 
-/** Does it, and says what it did, so that it can be done again by hand. */
+/** Damages the files, and describes the damage so that it can be repeated by hand. */
 type Harm = (journal: string, older: string, random: Random) => string
 
 const below = (random: Random, limit: number): number => Math.floor(random() * limit)
@@ -32,7 +32,7 @@ const flip = (file: string, place: number, random: Random): string => {
 
 const anywhere = (file: string, random: Random): number => below(random, statSync(file).size)
 
-/** In an event's bytes: where a note's text stands. */
+/** Returns a place in an event's bytes, inside the text of a note. */
 const inPayload = (file: string, random: Random): number => {
   const bytes = readFileSync(file)
   const from = below(random, bytes.length)
@@ -42,7 +42,7 @@ const inPayload = (file: string, random: Random): number => {
 
 const tables = ["lane", "meta", "retrying", "dead", "hole", "log"] as const
 
-/** In the root page of one of the tables: cursors, keys, settings. */
+/** Returns a place in a table's root page: cursors, keys, settings. */
 const inTable = (file: string, random: Random): readonly [table: string, place: number] => {
   const table = tables[below(random, tables.length)] ?? "lane"
   const db = new DatabaseSync(file, { readOnly: true })
@@ -76,10 +76,10 @@ const deleted = (file: string): string => {
   return `${file} deleted`
 }
 
-/** The write-ahead log, or the file where a clean stop left none. */
+/** The write-ahead log, or the database file if a clean stop left no log. */
 const wal = (journal: string): string => (existsSync(`${journal}-wal`) ? `${journal}-wal` : journal)
 
-/** As a damaged page would have it, but where it hurts most. */
+/** Changes rows as a damaged page would, but at the worst place. */
 const query = (journal: string, sql: string): string => {
   const db = new DatabaseSync(journal)
   db.exec(sql)

@@ -1,8 +1,8 @@
 /**
  * kill -9 under load, round after round, over one journal.
  *
- * Every 202 must stand at both sinks in the end, and no round may repeat more
- * deliveries than the bound that the relay itself exported.
+ * Every 202 must have reached both sinks in the end, and no round may repeat more deliveries than the bound that the
+ * relay itself exported.
  */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -11,7 +11,7 @@ import type { Line } from "../Line.ts"
 import { Subject } from "./Subject.ts"
 import { numberOf, Receiver } from "./Traffic.ts"
 
-/** Rounds of a normal run; a long one goes on until so many are acknowledged. */
+/** Rounds of a normal run. A long run continues until `many` events are acknowledged. */
 const rounds = 10
 const many = 1_000_000
 
@@ -51,7 +51,7 @@ export const kill: Line = {
       await relay.kill("SIGKILL")
       dead = true
       await loading
-      // What the next start repeats is what the crash cost.
+      // The deliveries that the next start repeats are the cost of the crash.
       const before = receiver.times
       const again = new Map<number, number>()
       receiver.times = again

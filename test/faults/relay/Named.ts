@@ -1,4 +1,4 @@
-/** What the relay says is lost: the sequences that its words name. */
+/** Parses the sequences that the relay reports as lost. */
 
 export interface Range {
   readonly from: number

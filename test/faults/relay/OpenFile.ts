@@ -1,8 +1,6 @@
 /**
- * The journal's files are deleted, or replaced by a copy of themselves, while
- * the relay writes to them. What it writes from then on goes nowhere: it must
- * end before it acknowledges any of that, and name what is gone when it starts
- * again.
+ * The journal's files are deleted, or replaced by a copy of themselves, while the relay writes to them. Later writes go
+ * nowhere. The relay must exit before it acknowledges any of them, and name the lost events when it starts again.
  */
 import { copyFileSync, renameSync, rmSync } from "node:fs"
 import { seeded } from "../../lib/seeded.ts"

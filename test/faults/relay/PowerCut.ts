@@ -65,9 +65,8 @@ const cut = async (options: Options, count: number, normal: boolean) => {
 }
 
 /**
- * What a file system leaves of a file sink's output behind the last sync: parts
- * of lines, and blocks of zeros between lines that did come to the disk. Each in
- * its turn, whatever the seed.
+ * Returns the rest of a file sink's output behind the last sync, as a file system leaves it: parts of lines, and blocks
+ * of zeros between lines that reached the disk. Each kind in turn, whatever the seed.
  */
 const garbage = (round: number, random: () => number): string => {
   const line = () => `${JSON.stringify({ id: "torn", note: "x".repeat(Math.floor(random() * 500)) })}\n`

@@ -30,7 +30,7 @@ const sinksOf = (round: number, [plain, ordered]: readonly [Receiver, Receiver])
   )
 }
 
-/** Counts events that come after a later one of their key. Some attempts fail, so newer events have to wait. */
+/** Counts events that arrive after a later event of their key. Some attempts fail, so newer events have to wait. */
 const watch = (receiver: Receiver, random: () => number) => {
   const found = { disorder: 0 }
   let newest = 0

@@ -1,6 +1,6 @@
 /**
- * A second relay on the same journal is refused at once, also where it reaches the
- * file by a hard link, and the first does not notice. When the first is killed the lock goes with it.
+ * A second relay on the same journal is refused immediately, even if it opens the file by a hard link, and the first
+ * relay does not notice. When the first is killed, its lock is released.
  */
 import { linkSync, rmSync } from "node:fs"
 import { join } from "node:path"

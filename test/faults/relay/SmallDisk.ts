@@ -1,7 +1,6 @@
 /**
- * A disk of 64 MiB for a journal: a real one in memory where mounting is
- * allowed (in a mount namespace of the relay's own, so nothing is left behind),
- * else one that the shim pretends.
+ * A disk of 64 MiB for a journal. If mounting is allowed, it is a real file system in memory, in the relay's own mount
+ * namespace, so that nothing is left behind. Otherwise the shim simulates it.
  */
 import { rmSync, statfsSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -13,7 +12,7 @@ import { Shim } from "./shim/Shim.ts"
 export interface SmallDisk {
   readonly what: string
   readonly start: () => Promise<Relay>
-  /** Another program takes what is left of it, or gives that back. */
+  /** Another program takes the space that is left, or gives it back. */
   readonly fill: () => void
   readonly giveBack: () => void
 }

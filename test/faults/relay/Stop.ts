@@ -1,7 +1,6 @@
 /**
- * SIGTERM under load: the relay refuses what is new, ends what is under way and
- * exits with 0 within 25 seconds, also when a sink never answers. Every 202 is
- * delivered, or there at the next start.
+ * SIGTERM under load: the relay refuses new deliveries, ends those in progress and exits with 0 within 25 seconds, even
+ * if a sink never answers. Every 202 is delivered, or pending at the next start.
  */
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"

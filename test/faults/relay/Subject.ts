@@ -1,6 +1,6 @@
 /**
- * The relay that a line torments: its directory, its config, what it says of
- * itself. Everything it leaves is removed when the line held.
+ * The relay that a line torments: its directory, its config, its output. Everything it leaves is removed if the line
+ * held.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -13,7 +13,7 @@ import { path, Sender, secret } from "./Traffic.ts"
 
 const tmpfs = 0x01021994
 
-/** On a disk: where the temporary directory is memory an fsync means nothing. */
+/** Returns a directory on a disk: if the temporary directory is in memory, an fsync means nothing. */
 const onDisk = (): string => [tmpdir(), "/var/tmp"].find((place) => statfsSync(place).type !== tmpfs) ?? tmpdir()
 
 /** Retries soon, so that a line is over soon. */
@@ -21,7 +21,7 @@ export const delivery = { timeout: "2 seconds", retry: { initial: "200 millis", 
 
 export interface Setup {
   readonly sinks: Readonly<Record<string, object>>
-  /** Of the config's `journal`, beside its path; all of it where it names its type. */
+  /** Keys of the config's `journal` beside its path, or all of them if they include the type. */
   readonly journal?: object
   readonly delivery?: object
   /** Its deliveries come by TLS: an authority's PEM text, and the files of the listener. */
@@ -103,10 +103,10 @@ export class Subject {
     return file
   }
 
-  /** What the admin listener says at a path. */
+  /** Returns the admin listener's answer at a path. */
   async ask(path: string, method = "GET", timeout = 60_000): Promise<string> {
     const signal = AbortSignal.timeout(timeout)
-    // A connection of its own: one that is kept would answer where none can be made.
+    // A new connection is used, because a kept one would answer even when none can be opened.
     const headers = { connection: "close" }
     return (await fetch(`http://${this.admin}${path}`, { method, signal, headers })).text()
   }
@@ -119,17 +119,17 @@ export class Subject {
     return [response.status, await response.text()]
   }
 
-  /** What `relay status` asks for. */
+  /** Returns the status that `relay status` shows. */
   async status(): Promise<Status> {
     return JSON.parse(await this.ask("/api/v1/status")) as Status
   }
 
-  /** Has the config loaded anew; the answer's status and text. */
+  /** Reloads the config. Returns the answer's status and text. */
   async reload(): Promise<readonly [status: number, text: string]> {
     return this.tell("/reload")
   }
 
-  /** Runs a command on the config; what it printed, and its exit code. */
+  /** Runs a command on the config. Returns its output and its exit code. */
   async run(...args: ReadonlyArray<string>): Promise<{ readonly code: number; readonly said: string }> {
     const [program = "", ...words] = [...command(this.#binary), ...args, "-c", this.config]
     const child = Bun.spawn([program, ...words], { cwd: this.directory, stdout: "pipe", stderr: "pipe" })
@@ -180,7 +180,7 @@ export const eventually = async (
   return false
 }
 
-/** What `/proc` says of a process; nothing where there is none, or the process has ended. */
+/** Reads from `/proc`. Returns `nothing` if the process never existed or has ended. */
 const fromProc = <A>(read: () => A, nothing: A): A => {
   try {
     return read()
@@ -189,13 +189,13 @@ const fromProc = <A>(read: () => A, nothing: A): A => {
   }
 }
 
-/** Resident memory of a process in MiB; 0 where that can't be known. */
+/** Resident memory of a process in MiB, or 0 if it is unknown. */
 export const memory = (pid: number): number => {
   const status = fromProc(() => readFileSync(`/proc/${pid}/status`, "utf8"), "")
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1_024
 }
 
-/** How many file descriptors a process has; 0 where that can't be known. */
+/** Number of open file descriptors of a process, or 0 if it is unknown. */
 export const openFiles = (pid: number): number => fromProc(() => readdirSync(`/proc/${pid}/fd`).length, 0)
 
 export const skipped = (why: string): Outcome => ({

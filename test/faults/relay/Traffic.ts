@@ -1,8 +1,8 @@
 /**
- * Both ends of the relay: a sender that remembers every 202, and receivers that
- * remember what came and whether it was what was sent.
+ * Both ends of the relay: a sender that remembers every 202, and receivers that remember arrivals and check their
+ * bodies.
  *
- * An event is its number: the body follows from it, so an altered one shows.
+ * An event is its number: the body follows from it, so an altered body shows.
  */
 import { envelope, sign as signed } from "../../lib/kit.ts"
 
@@ -33,12 +33,12 @@ export class Sender {
   /** A refusal by 503 that did not say when to come back. */
   unspecific = 0
   next = 0
-  /** What an event's number stands for. */
+  /** Makes the body of an event from its number. */
   bodyOf = bodyOf
   readonly #url: string
   readonly #init: BunFetchRequestInit
 
-  /** `address` is the relay's: host and port. With an authority to trust it is spoken to by TLS. */
+  /** `address` is the relay's host and port. With an authority to trust, requests use TLS. */
   constructor(address: string, ca?: string) {
     this.#url = `${ca === undefined ? "http" : "https"}://${address}${path}`
     this.#init = { method: "POST", ...(ca !== undefined && { tls: { ca } }) }
@@ -63,7 +63,7 @@ export class Sender {
     }
   }
 
-  /** As fast as it is answered, until told. */
+  /** Sends as fast as the relay answers, until `until` is true. */
   async load(until: () => boolean, connections = 32): Promise<void> {
     const connection = async () => {
       while (!until()) if ((await this.send()) !== 202) await Bun.sleep(5)
@@ -93,7 +93,7 @@ export class Sender {
   }
 }
 
-/** What a receiver does with an event instead of answering 204. */
+/** A receiver's answer to an event, instead of 204. */
 export type Answer = (number: number, request: Request) => Response | undefined | Promise<Response | undefined>
 
 export interface Arrival {
@@ -105,7 +105,7 @@ export interface Arrival {
 export class Receiver {
   /** How often each event was taken with a 2xx. */
   times = new Map<number, number>()
-  /** Bodies that were not what was sent. */
+  /** Number of bodies that differ from the sent ones. */
   altered = 0
   /** Requests, whatever became of them. */
   requests = 0
@@ -127,7 +127,7 @@ export class Receiver {
     return `http${this.#tls === undefined ? "" : "s"}://127.0.0.1:${this.port}/`
   }
 
-  /** Nothing listens there any more. */
+  /** Stops listening. */
   async goAway(): Promise<void> {
     await this.#server?.stop(true)
     this.#server = undefined
@@ -138,7 +138,7 @@ export class Receiver {
     this.#server ??= this.#listen(this.port, tls)
   }
 
-  /** Of `numbers`, those that never came. */
+  /** Returns the `numbers` that never arrived. */
   missing(numbers: Iterable<number>): ReadonlyArray<number> {
     return [...numbers].filter((number) => !this.times.has(number))
   }
@@ -170,8 +170,8 @@ export class Receiver {
 }
 
 /**
- * Two receivers: `live` takes everything at once, `late` nothing while it is
- * shut, so that what is lost in the journal is seen to be lost.
+ * Two receivers: `live` accepts everything immediately, `late` nothing while it is shut, so that a loss in the journal
+ * shows.
  */
 export class Ends {
   readonly live = new Receiver()
@@ -194,7 +194,7 @@ export class Ends {
     return [...sender.acknowledged].filter((number) => !this.live.times.has(number) || !this.late.times.has(number))
   }
 
-  /** What is wrong with what came, in words. */
+  /** Describes the altered deliveries. */
   get altered(): ReadonlyArray<string> {
     const altered = this.live.altered + this.late.altered
     return altered === 0 ? [] : [`${altered} deliveries were altered`]

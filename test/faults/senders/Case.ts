@@ -1,15 +1,14 @@
 /**
- * A hostile request and what must come of it.
+ * A hostile request and its required result.
  *
- * **Guarantee.** A case says every answer that it gets and every body that may be
- * kept: one that is answered 2xx is one of its signed bodies, and stands in the
- * journal byte for byte; of everything else nothing does.
+ * **Guarantee.** A case states every answer that it gets and every body that may be stored. A body that is answered 2xx
+ * is signed, and is in the journal byte for byte. Nothing else is stored.
  */
 import { type Changes, headers } from "../../e2e/http/fixture.ts"
 
 export type Runtime = "bun" | "deno"
 
-/** Statuses in their order; none where the connection ends, or waits for more, without an answer. */
+/** Statuses in their order. Empty if the connection ends, or waits for more, without an answer. */
 export type Statuses = ReadonlyArray<number>
 
 export interface Case {
@@ -21,15 +20,15 @@ export interface Case {
   readonly answers: Readonly<Record<Runtime, Statuses>>
   /** Why the runtimes differ. */
   readonly why?: string
-  /** Answers may be cut off from the end: what was handled behind the cut may be sent again. */
+  /** Answers may be missing at the end: requests that were handled behind the cut may be sent again. */
   readonly mayBeCut: boolean
-  /** Nothing that follows on its connection would be a request of its own. */
+  /** Its connection can't carry another request behind it. */
   readonly isLast: boolean
-  /** Where what it was accepted for ends: at the sink, or in quarantine because it is no envelope. */
+  /** The place of its accepted bodies: the sink, or quarantine if they aren't envelopes. */
   readonly at: "sink" | "quarantine"
 }
 
-/** One status, several, or a pair where the runtimes differ. */
+/** One status, several, or a pair if the runtimes differ. */
 export type Expected =
   | number
   | Statuses
@@ -88,19 +87,19 @@ export const chunked = "Transfer-Encoding: chunked"
 
 export interface Parts {
   readonly line?: string
-  /** Host and the lines that say where the body ends. */
+  /** Host, and the lines that mark the end of the body. */
   readonly framing?: ReadonlyArray<string>
   /** The sender's headers that are other than usual; `undefined` leaves one out. */
   readonly changes?: Changes
   /** Further lines, as they are. */
   readonly more?: ReadonlyArray<string>
-  /** What follows the head where it is not the body as it is. */
+  /** Bytes behind the head, if they aren't the plain body. */
   readonly payload?: string | Uint8Array
 }
 
 export const receive = "POST /hooks/scheduling HTTP/1.1"
 
-/** A delivery, correctly signed but for what is told. */
+/** A delivery with a correct signature, unless the parts change it. */
 export const delivery = (body: string | Uint8Array, parts: Parts = {}): Uint8Array => {
   const { line = receive, framing = [host, length(body)], changes, more = [], payload = body } = parts
   const usual = Object.entries(headers(body, changes)).map(([name, value]) => `${name}: ${value}`)

@@ -11,7 +11,10 @@ import { journaled } from "./Journaled.ts"
 
 const max = 256 * 1024
 
-/** What strangers send: so many times, so much announced, so much of it sent. Each would use up 64 MiB by one way to count. */
+/**
+ * Requests of strangers: the number of connections, the bytes announced, and the bytes sent. Each wave would use up 64
+ * MiB by one way to count.
+ */
 const waves = [
   { what: "announce 64 KiB and send nothing", connections: 1_100, announced: 64 * 1024, sent: 0 },
   { what: "announce 16 KiB and send a byte", connections: 900, announced: 16 * 1024, sent: 1 },

@@ -10,7 +10,7 @@ import { path, Receiver, secret, sign } from "../relay/Traffic.ts"
 const sizes = { long: 100_000, normal: 20_000 }
 const atOnce = 50
 const bodyBytes = 1024
-/** One turn in so many the other webhook gets a body that is no JSON, too. */
+/** One turn in this many also sends the other webhook a body that isn't JSON. */
 const few = 10
 
 const webhook = (at: string) => ({ path: at, secrets: [{ name: "faults", value: secret }] })

@@ -1,9 +1,8 @@
 /**
- * Seeded fuzzing in this process: 10,000 rounds of each kind, a million in the
- * long run.
+ * Seeded fuzzing in this process: 10,000 rounds of each kind, a million in the long run.
  *
- * **Guarantee.** Nothing throws, what an oracle refuses is refused, and a round
- * that failed is found again by the campaign's seed.
+ * **Guarantee.** Nothing throws, everything that an oracle refuses is refused, and the campaign's seed repeats a failed
+ * round.
  */
 import type { Line, Options, Outcome } from "../Line.ts"
 import { Configs } from "./fuzz/Configs.ts"
@@ -23,7 +22,7 @@ const run = async (fuzz: Fuzz, { long, seed }: Options): Promise<Outcome> => {
   const broken: Array<string> = []
   let done = 0
   for (; done < rounds && broken.length < enough; done++) {
-    // Each round draws for itself, so that one of them can be run alone.
+    // Each round has its own seed, so that it can be run alone.
     const random = make(seed * 1_000_003 + done)
     let found: Found
     try {
@@ -34,7 +33,7 @@ const run = async (fuzz: Fuzz, { long, seed }: Options): Promise<Outcome> => {
     sides.set(found.side, (sides.get(found.side) ?? 0) + 1)
     if (found.wrong !== undefined) broken.push(`round ${done}: ${found.wrong}`)
   }
-  // A fuzz that hardly ever goes one of its ways would not notice what is wrong there.
+  // A fuzz that hardly ever takes a side would not notice a fault there.
   if (broken.length === 0) {
     for (const side of fuzz.sides) if ((sides.get(side) ?? 0) < rounds / 200) broken.push(`hardly ever: ${side}`)
   }

@@ -61,7 +61,7 @@ const each = <A>(size: number, make: (index: number) => A): ReadonlyArray<A> =>
   Array.from({ length: size }, (_, i) => make(i))
 const keyed = (size: number, value: unknown) => Object.fromEntries(each(size, (index) => [`k${index}`, value] as const))
 
-/** What is measured, and the size that is small. */
+/** The works to measure, each with its small size. */
 const works: ReadonlyArray<readonly [name: string, size: number, work: Work]> = [
   ["a long signature", 20_000, signed],
   ["a body of brackets", 50_000, body((size) => "[".repeat(size))],

@@ -1,4 +1,4 @@
-/** What a relay kept: all deliveries in the journal of one that has ended. */
+/** Reads all deliveries from the journal of a relay that has ended. */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"

@@ -22,7 +22,7 @@ import { journaled } from "./Journaled.ts"
 
 const sleep = (millis: number) => new Promise<undefined>((resolve) => setTimeout(resolve, millis, undefined))
 
-/** What is kept is looked at in the end, so this only bounds how long a case without an answer holds a place. */
+/** Stored bodies are compared in the end, so this only bounds the time that a case without an answer holds a place. */
 const silence = 250
 
 const inTurns = async <A>(all: ReadonlyArray<A>, work: (one: A) => Promise<void>): Promise<void> => {
@@ -33,7 +33,7 @@ const inTurns = async <A>(all: ReadonlyArray<A>, work: (one: A) => Promise<void>
   await Promise.all(Array.from({ length: 24 }, worker))
 }
 
-/** What no answer may tell: where the relay's code lies, its secrets, and the signature that would have been right. */
+/** Returns the kind of secret in an answer: a stack of the relay's code, a secret, or the right signature. */
 const tells = (answer: string, one: Case.Case): string | undefined => {
   if (/\bat .+:\d+:\d+|node_modules|\/src\/|\.ts\b|Error:/.test(answer)) return "a stack"
   if (answer.includes(secret) || answer.includes(expiredSecret)) return "a secret"
@@ -58,7 +58,7 @@ const isPartOf = (some: Case.Statuses, all: Case.Statuses): boolean => {
 
 const sentinel = Buffer.from("GET /behind HTTP/1.1\r\nHost: relay.example\r\n\r\n")
 
-/** Sends a case; what came back and what is wrong with it. */
+/** Sends a case. Returns the statuses of its answers, and their faults. */
 const send = async (port: number, one: Case.Case, expected: Case.Statuses) => {
   const connection = await Raw.open(port)
   try {
@@ -78,7 +78,7 @@ const send = async (port: number, one: Case.Case, expected: Case.Statuses) => {
     if (told !== undefined) broken.push(`an answer holds ${told}`)
     const odd = oddAnswer(first.text)
     if (odd !== undefined) broken.push(`an answer is no problem+json: ${odd}`)
-    // Of one mind with the relay about where the request ended, the next one is answered as itself.
+    // If the relay agrees about the end of the request, it answers the next request as itself.
     if (fits && !one.isLast && expected.length > 0 && !first.closed && !/^connection: close/im.test(first.text)) {
       connection.write(sentinel)
       const { statuses } = await connection.answers(expected.length + 1)
@@ -109,7 +109,7 @@ interface Sent {
   readonly accepted: number
 }
 
-/** Compares what was answered with what is kept. */
+/** Compares the answers with the stored bodies. */
 const compare = async (target: Target, sent: ReadonlyArray<Sent>, goods: ReadonlyArray<Uint8Array>) => {
   const kept = await journaled(target.directory)
   const atSink = counted(bodies(readFileSync(join(target.directory, "events.ndjson"))).map(text))

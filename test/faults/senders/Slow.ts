@@ -1,12 +1,11 @@
 /**
- * Slow senders (slowloris): 500 connections that send a head or a body byte by
- * byte, while signed load runs beside them.
+ * Slow senders (slowloris): 500 connections that send a head or a body byte by byte, while signed load runs beside
+ * them.
  *
- * **Guarantee.** They cost the others nothing: a window of load has its p99 under
- * 100 ms, or at most twice what it was without them, where the machine is so
- * busy that it would not be otherwise. And an honest sender that is slow is served: each of them ends its delivery, is
- * answered 202 and kept. In the long run they go on: a body is given 30 seconds
- * by ingest, a head ten by Bun, and by Deno all the time it wants.
+ * **Guarantee.** They don't affect the others: a window of load has its p99 under 100 ms, or at most twice the p99
+ * without them if the machine is too busy for that. An honest slow sender is served: it ends its delivery, gets a 202,
+ * and its event is kept. In the long run they continue: ingest gives a body 30 seconds, Bun gives a head ten, and Deno
+ * has no limit for a head.
  */
 import { envelope, headers, startTarget, type Target } from "../../e2e/http/fixture.ts"
 import * as Raw from "../../e2e/http/Raw.ts"
@@ -21,7 +20,7 @@ const perSecond = 200
 const limit = 100
 /** Milliseconds that a delivery of the load waits for its answer. */
 const answerTimeout = 10_000
-/** Milliseconds that Bun gives a head, and a time by which the deadline of a body has passed. */
+/** Milliseconds that Bun gives a head, and milliseconds after which the deadline of a body has passed. */
 const headDeadline = 9_000
 const allDeadlines = 36_000
 
@@ -46,7 +45,7 @@ const begin = async (port: number, index: number): Promise<Slow> => {
   return { connection, body, bytes, isHead, sent }
 }
 
-/** A byte more on every connection, over and over, until it is told to end. */
+/** Sends one more byte on every connection, over and over. Returns a function that stops it. */
 const drip = (all: ReadonlyArray<Slow>): (() => void) => {
   let next = 0
   const timer = setInterval(() => {
@@ -60,7 +59,7 @@ const drip = (all: ReadonlyArray<Slow>): (() => void) => {
   return () => clearInterval(timer)
 }
 
-/** Signed deliveries at an even rate for so many seconds: those accepted, and how long each took. */
+/** Sends signed deliveries at an even rate. Returns the accepted bodies, the number refused, and the p99. */
 const load = async (target: Target, seconds: number) => {
   const accepted: Array<string> = []
   const millis: Array<number> = []
@@ -93,7 +92,7 @@ const run = async (runtime: Case.Runtime, { long, binary }: Options): Promise<Ou
   const p99s: Array<number> = []
   const slow: Array<Slow> = []
   try {
-    // The first second is for what is compiled as it is used.
+    // The first second is for code that is compiled on first use.
     await load(target, 1)
     const alone = await load(target, 2)
     accepted.push(...alone.accepted)

@@ -1,12 +1,11 @@
 /**
- * A sink is away, for ten minutes in a long run, at 200 events a second. All is
- * kept; when it is back it has everything within five minutes; the relay has
- * not grown beyond what full speed takes, and the other sink has not noticed.
+ * A sink is unavailable, for ten minutes in a long run, at 200 events a second. Every event is kept, and the sink has
+ * them all within five minutes after its return. The relay has not grown beyond its memory at full speed, and the other
+ * sink has not noticed.
  *
- * The other sink is judged by its best window: the lowest p99 that it had
- * with the sink away, against the lowest with the sink there, in turn. On a
- * shared machine noise only ever adds, so the best is what is left of the relay
- * itself; the medians are printed beside.
+ * The other sink is judged by its best window: its lowest p99 while the sink is away, against its lowest p99 while the
+ * sink is there, in turn. On a shared machine noise only ever adds, so the best window shows the relay itself. The
+ * medians are printed too.
  */
 import { Effect } from "effect"
 import type { Line, Options, Outcome } from "../Line.ts"
@@ -15,12 +14,12 @@ import { bodyOf, numberOf, Receiver, type Sender } from "../relay/Traffic.ts"
 import { p99 } from "./Trial.ts"
 
 const rate = 200
-/** Seconds; `away` in windows of `window`, so many times over. */
+/** Seconds. `away` is split into windows of `window`, and the whole is repeated `turns` times. */
 const times = {
   long: { window: 10, there: 120, away: 600, turns: 1, drain: 300 },
   normal: { window: 4, there: 4, away: 4, turns: 2, drain: 60 },
 }
-/** Events that come as fast as they are taken before memory is looked at. */
+/** Events sent at full speed before memory is measured. */
 const warmth = 20_000
 /** MiB, share, and milliseconds of noise that even the best window has. */
 const limits = { growth: 64, share: 1.2, noise: 10 }
@@ -29,7 +28,7 @@ interface Away {
   readonly config: object
   readonly leave: () => Promise<void>
   readonly comeBack: () => Promise<void>
-  /** What it has of what was acknowledged: how many are missing, how many came altered. */
+  /** Returns the number of acknowledged events that are missing, and the number that came altered. */
   readonly account: (sender: Sender) => Promise<{ readonly missing: number; readonly altered: number }>
   readonly close: () => Promise<void>
 }
@@ -59,7 +58,7 @@ const run = async (away: Away, options: Options): Promise<Outcome> => {
     return found
   }
 
-  // What a process needs to warm up is no growth, nor is what it needs at full speed, at which it will drain.
+  // Memory for the warm-up isn't growth, and neither is memory for full speed, at which the relay will drain.
   await windows(window)
   await sender.burst(warmth)
   await subject.drained(drain)
@@ -128,7 +127,7 @@ export const brokerAway: Line = {
   name: "broker-away",
   fault: "a Kafka broker is killed and away",
   run: async (options) => {
-    // The Kafka client is loaded where it is needed: the other lines start without it.
+    // The Kafka client is loaded only here, so that the other lines start without it.
     const [{ makeBroker, reasonToSkip }, { follow, makeTopic, sizeOf }] = await Promise.all([
       import("../../parts/Kafka.ts"),
       import("../../parts/Topics.ts"),

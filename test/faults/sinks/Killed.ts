@@ -1,6 +1,6 @@
 /**
- * A service that a sink sends to, and the relay, killed in turn under load: what
- * was acknowledged arrives, and no kill repeats more than the relay's own bound.
+ * A sink's service and the relay are killed in turn under load. Every acknowledged event arrives, and no kill repeats
+ * more than the relay's own bound.
  */
 import type { Line, Options, Outcome } from "../Line.ts"
 import { Subject } from "../relay/Subject.ts"
@@ -15,10 +15,10 @@ export interface Service {
   readonly config: object
   readonly kill: () => Promise<void>
   readonly start: () => Promise<void>
-  /** Stops it where it stands (SIGSTOP), and lets it go on. */
+  /** Freezes it (SIGSTOP), and lets it continue. */
   readonly freeze?: () => void
   readonly thaw?: () => void
-  /** The numbers of the events that it has, in its order; -1 for what is none of ours. */
+  /** The numbers of the events that it has, in its order, and -1 for any other content. */
   readonly arrived: () => ReadonlyArray<number> | Promise<ReadonlyArray<number>>
   readonly remove: () => Promise<void>
 }

@@ -1,4 +1,4 @@
-/** SQS, EventBridge and S3, killed and frozen: an endpoint of the campaign's own, which keeps what it has on disk. */
+/** SQS, EventBridge and S3, killed and frozen. The endpoint is the campaign's own, and keeps its events on disk. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"

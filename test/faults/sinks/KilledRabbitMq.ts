@@ -1,4 +1,4 @@
-/** RabbitMQ, killed and frozen, with a durable queue: what it has confirmed is on disk. */
+/** RabbitMQ, killed and frozen, with a durable queue: confirmed messages are on disk. */
 import { Effect } from "effect"
 import type { Line } from "../Line.ts"
 import { skipped } from "../relay/Subject.ts"

@@ -1,9 +1,8 @@
 /**
- * What waits takes its own room, and nobody else's: a sink is away for as long
- * as it takes to write many times what the journal may hold to another, a third
- * was removed, and ten thousand events of a fourth have failed two hundred times
- * each. Nobody is answered 503, the journal stays within what is owed, and the
- * senders do not notice: told by the best window, as in `Away.ts`.
+ * Pending events take only their own space. A sink is unavailable while many times the journal's limit is written to
+ * another sink. A third sink was removed, and ten thousand events of a fourth have failed two hundred times each. No
+ * sender gets a 503, the journal stays within the size of undelivered events, and the senders do not notice, judged by
+ * the best window as in `Away.ts`.
  */
 import { DatabaseSync } from "node:sqlite"
 import { envelope } from "../../lib/kit.ts"
@@ -19,11 +18,11 @@ const sizes = {
 }
 const maxSize = 16 * 1024 * 1024
 const bodyBytes = 8 * 1024
-/** One event in so many goes to the sink that is away, or fails for ever. */
+/** One event in this many goes to the unavailable sink, or always fails. */
 const few = 200
 const rate = 200
 const window = 3
-/** The same as in `Away.ts`: share, and milliseconds of noise. */
+/** Limits as in `Away.ts`: share, and milliseconds of noise. */
 const limits = { share: 1.2, noise: 10 }
 const attempts = 200
 
@@ -80,7 +79,7 @@ export const roomLine: Line = {
     for (const end of [sender, up, away, removed]) end.bodyOf = bodyOf
     const relay = await subject.start()
     const broken: Array<string> = []
-    // Not faster than the other sink takes it: what waits for that one is owed as well.
+    // Not faster than the other sink accepts events, because its pending events count as undelivered too.
     const fill = async (times: number) => {
       for (let written = 0; written < times * maxSize; written += maxSize / 4) {
         await sender.burst(maxSize / 4 / bodyBytes)
@@ -90,7 +89,7 @@ export const roomLine: Line = {
     await fill(1)
     const there = await windowsOf(subject, windows)
     await away.goAway()
-    // It holds nothing when it goes, and its cursor stays where it is.
+    // It has nothing pending when it is removed, and its cursor stays.
     await subject.drained(30, ["up", "removed"])
     subject.write("relay.config.json", { routes: routesTo("away") })
     const [status] = await subject.reload()
@@ -159,7 +158,7 @@ export const waitingLine: Line = {
     const [up, picky] = [new Receiver(), new Receiver()]
     // Every other one passes: a sink that fails everything would be waited for, and its events not charged.
     picky.answer = () => (picky.requests % 2 === 0 ? new Response(null, { status: 500 }) : undefined)
-    // As many as may wait, and nothing that would pause the lane.
+    // Enough events may wait for a retry, and none of them pauses the lane.
     const delivery = { retry: { initial: "24 hours", max: "24 hours" }, maxRetrying: waiting * 2, pauseAfter: 10_000 }
     const sinks = {
       up: { type: "http", url: up.url },

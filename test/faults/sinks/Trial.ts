@@ -1,7 +1,6 @@
 /**
- * A sink that misbehaves beside one that does not. While it does, everything is
- * accepted and the other sink gets all of it; when it behaves again it gets all
- * that was kept for it.
+ * A sink misbehaves beside a healthy sink. Meanwhile every event is accepted and reaches the healthy sink. When the
+ * sink behaves again, it gets all events that were kept for it.
  */
 import type { Line, Options, Outcome } from "../Line.ts"
 import { memory, Subject } from "../relay/Subject.ts"
@@ -15,12 +14,12 @@ const growth = 64
 export interface Trial {
   readonly name: string
   readonly fault: string
-  /** What the sink is, beside its URL. */
+  /** Keys of the sink's config beside its URL. */
   readonly config?: object
   readonly receiver?: () => Receiver
   readonly misbehave: (bad: Receiver) => void | Promise<void>
   readonly behave: (bad: Receiver) => void | Promise<void>
-  /** What else must hold while it misbehaves; sentences for what does not. */
+  /** Further conditions while it misbehaves. Returns a sentence for each violation. */
   readonly meanwhile?: (state: State) => ReadonlyArray<string> | Promise<ReadonlyArray<string>>
   /** Events that must become dead letters instead. */
   readonly dead?: (number: number) => boolean

@@ -17,7 +17,7 @@ const answers = (status: number, headers: Record<string, string> = {}) => ({
   },
 })
 
-/** Seconds that a throttled sink asks for, and what the relay takes when it is not told. */
+/** Seconds that a throttled sink asks for, and the relay's own wait if the sink doesn't ask. */
 const asked = 2
 const unasked = 5
 
@@ -31,7 +31,7 @@ const leftAlone = (wait: number): NonNullable<Trial["meanwhile"]> => {
   }
 }
 
-/** A body that never ends, one chunk each so many milliseconds. */
+/** A body that never ends, with a chunk every `every` milliseconds. */
 const endless = (chunk: Uint8Array, every: number): Response =>
   new Response(
     new ReadableStream({

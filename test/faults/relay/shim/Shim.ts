@@ -1,12 +1,10 @@
 /**
- * The campaign's hand on a relay that runs over the shim (preload.ts, disk.c):
- * what it tells SQLite of the disk, and the relay of the time.
+ * Controls a relay that runs over the shim (preload.ts, disk.c): the disk that SQLite sees, and the relay's clock.
  *
- * It works on the compiled binary as on the source, with what Bun brings along:
- * no compiler, no root.
+ * It works on the compiled binary and on the source. It needs only Bun: no compiler, no root.
  *
- * **Gotcha.** It sees SQLite's calls and those that Bun
- * makes through libc; a plain `writeSync` is a system call of Bun's own.
+ * **Gotcha.** It sees SQLite's calls and those that Bun makes through libc; a plain `writeSync` is a system call of
+ * Bun's own.
  */
 import { closeSync, openSync, readSync, writeFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
@@ -44,7 +42,7 @@ export const reasonToSkip = (): string | undefined =>
   process.platform === "linux" ? undefined : "it stands between the relay and Linux: run it there, or in a container"
 
 export class Shim {
-  /** What was recorded: Trace.ts reads it. */
+  /** Path of the recorded calls, which Trace.ts reads. */
   readonly trace: string
   readonly env: Readonly<Record<string, string>>
   readonly #fd: number
@@ -68,7 +66,7 @@ export class Shim {
     }
   }
 
-  /** From now on calls fail, so many times. */
+  /** Makes the next `times` calls fail, after `passFirst` that succeed. */
   fail({ call, error, on, times, passFirst = 0 }: Fault): void {
     this.#put32(at.passFirst, passFirst)
     this.#put32(at.inLog, on === "wal" ? 1 : 0)
@@ -94,7 +92,7 @@ export class Shim {
     this.#put64(at.skew, millis)
   }
 
-  /** Pretends that the journal's disk has so many bytes, of which others use some. */
+  /** Pretends that the journal's disk has `bytes` bytes, and that others use `foreign` of them. */
   disk(bytes: number, foreign: number): void {
     this.#put64(at.foreign, foreign)
     this.#put64(at.disk, bytes)

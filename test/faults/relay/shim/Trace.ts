@@ -1,6 +1,6 @@
 /**
- * What a power cut leaves: a disk keeps what was synced, and of what was only
- * written nothing, or any part, in any order.
+ * Simulates a power cut. A disk keeps synced writes. It keeps none of the unsynced writes, or any part of them, in any
+ * order.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs"
 
@@ -13,12 +13,12 @@ interface Write {
   readonly bytes?: Buffer
 }
 
-/** A file as the disk has it, and what is on its way there. */
+/** A file's content on the disk, and its pending writes. */
 class Image {
   #bytes: Buffer
   #length: number
   #pending: Array<Write> = []
-  /** Of `pending`, those that a sync under way takes along. */
+  /** Number of `pending` writes that a sync in progress includes. */
   #underWay = 0
 
   constructor(before: Buffer) {
@@ -76,7 +76,7 @@ class Image {
 
 const head = 24
 
-/** The files' images after the recorded calls, over what they were before. */
+/** Applies the recorded calls to the files' earlier content. Returns the images. */
 const replay = (trace: string, before: ReadonlyMap<string, Buffer>): Map<string, Image> => {
   const images = new Map([...before].map(([path, bytes]) => [path, new Image(Buffer.from(bytes))]))
   const log = readFileSync(trace)
@@ -99,8 +99,8 @@ const replay = (trace: string, before: ReadonlyMap<string, Buffer>): Map<string,
 }
 
 /**
- * Makes the journal's files what a power cut left of them; how many writes were
- * at risk. `before` are the files as they were when the trace began.
+ * Changes the journal's files as a power cut would. Returns the number of writes at risk. `before` has the files as
+ * they were when the trace began.
  */
 export const cutPower = (
   journal: string,

@@ -18,7 +18,7 @@ const install = (shared: Uint8Array, files: string): unknown => {
   const path = Buffer.from(`${files}\0`)
   const places = compiled.symbols.install(ptr(shared), ptr(path), trace === undefined ? -1 : openSync(trace, "a"))
   if (places < 6) throw new Error(`the shim found ${places} places for itself in ${process.execPath}`)
-  // Compiled code and what it points to live as long as the process.
+  // Compiled code, and the memory that it points to, live as long as the process.
   return { compiled, path, shared }
 }
 

@@ -17,7 +17,7 @@ const json = Case.kind("JSON")
 const text = Case.kind("text")
 type Make = (id: string) => string | Uint8Array
 
-/** Once where what is no envelope is kept in quarantine, once where it is refused. */
+/** Makes two cases: a webhook that quarantines bodies without an envelope, and a webhook that refuses them. */
 const both =
   (kind: typeof json, accepted: boolean) =>
   (name: string, make: Make): ReadonlyArray<Case.Case> => {

@@ -1,4 +1,4 @@
-/** Heads that are no head: hosts, request lines, names and values, and floods of them. */
+/** Invalid heads: hosts, request lines, names and values, and floods of them. */
 import { envelope, signature } from "../../../e2e/http/fixture.ts"
 import * as Case from "../Case.ts"
 

@@ -1,7 +1,6 @@
 /**
- * Requests one behind the other in one write. Bun ends the connection when one
- * comes behind an answer that is not finished: what was handled before is kept
- * without an answer, and may be sent again.
+ * Several requests in one write. Bun ends the connection if a request arrives behind an unfinished answer. Requests
+ * that were handled before are kept without an answer, and may be sent again.
  */
 import { envelope } from "../../../e2e/http/fixture.ts"
 import * as Case from "../Case.ts"

@@ -1,4 +1,4 @@
-/** Near misses: signatures, and the webhook ids that select what they are verified with. */
+/** Near misses: signatures, and the webhook ids that select the secrets to verify them. */
 import { createHash, createHmac } from "node:crypto"
 import { envelope, expiredSecret, secret, signature } from "../../../e2e/http/fixture.ts"
 import * as Case from "../Case.ts"
@@ -6,7 +6,7 @@ import * as Case from "../Case.ts"
 const { delivery } = Case
 
 const misses = Case.kind("signatures")
-/** One header of a body; nothing of it may be kept but what is answered 2xx. */
+/** A body with another signature header. It may be stored only if it is answered 2xx. */
 const missed = (
   name: string,
   make: (right: string, body: string) => string | undefined,
@@ -21,7 +21,7 @@ const alongside = (name: string, lines: (right: string) => ReadonlyArray<string>
   const request = delivery(body, { changes: { "x-service-signature": undefined }, more: lines(signature(body)) })
   return misses(name, request, [body], expected)
 }
-/** A body that is not the one that was signed. */
+/** A body that differs from the signed body. */
 const tampered = (name: string, change: (body: string) => string) => {
   const body = envelope()
   const other = change(body)

@@ -1,4 +1,7 @@
-/** Two opinions on where a body ends: each case carries a second delivery, signed too, where the other opinion would find it. */
+/**
+ * Two opinions about the end of a body. Each case has a second delivery, also signed, at the place that the other
+ * opinion expects.
+ */
 import { envelope } from "../../../e2e/http/fixture.ts"
 import * as Case from "../Case.ts"
 
@@ -19,7 +22,7 @@ const behind = (name: string, framing: (body: string) => ReadonlyArray<string>, 
   return smuggling(name, both, [outer, inner], expected)
 }
 
-/** Of one mind about where the body ends, so what follows is another delivery. */
+/** Both agree about the end of the body, so the rest is another delivery. */
 const readsOn = { bun: 400, deno: [400, 202], why: "Deno does not close by `connection: close`" } as const
 
 export const cases: ReadonlyArray<Case.Case> = [

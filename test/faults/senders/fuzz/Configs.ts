@@ -1,4 +1,4 @@
-/** Configs with random damage: they load, or everything wrong with them is told with its place. */
+/** Configs with random damage: they load, or every mistake in them is reported with its place. */
 import { readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import { Cause, Effect, Exit, Result } from "effect"
@@ -99,7 +99,7 @@ export const checkConfig = async (text: string): Promise<Found> => {
   if (!diagnostics.some(({ severity }) => severity === "error")) return tell("refused", "refused without an error")
   const problem = diagnostics.map((one) => misplaced(text, one)).find((one) => one !== undefined)
   if (problem !== undefined) return tell("refused", problem)
-  // As a key it is shown, and as the name of a file that holds a secret: neither is one.
+  // The canary may be shown as a key, or as the name of a secret's file, because neither is a secret.
   const isName = /CANARY-2718281828[^"\n]*"\s*:|"file:CANARY/.test(text)
   return message.includes(canary) && !isName ? tell("refused", "a secret is shown") : { side: "refused" }
 }

@@ -21,7 +21,7 @@ const webhooks = [
   webhook({ name: "strict", path: "/hooks/strict", ids: ["wh_1"], strictId: true, secrets, maxBody }),
 ]
 
-/** As a header holds it: `new Headers` throws on anything else. */
+/** Replaces characters that a header can't hold, because `new Headers` throws on them. */
 const holdable = (text: string): string => text.replace(/[^\t\x20-\x7e\x80-\xff]/g, "~")
 
 const odd = (right: string, random: Random): string =>

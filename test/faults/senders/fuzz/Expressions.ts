@@ -13,7 +13,7 @@ const canary = "CANARY-3141592653"
 
 const times = (random: Random, part: string): string => part.repeat(random.pick([1, 3, 20, 300, 3_000]))
 
-/** What grows with each repetition, in the expression or in its result. */
+/** Returns an expression that grows with each repetition, or whose result does. */
 const growing = (random: Random): string =>
   random.pick([
     () => `${times(random, "[@, @] | ")}@`,

@@ -33,7 +33,7 @@ const type = (random: Random): string => {
 
 const isDotted = (type: string): boolean => !type.includes("/") && type.split(".").every((segment) => segment !== "")
 
-/** What no dotted name is, only the pattern of everything takes. */
+/** Only the pattern for everything matches a type that isn't a dotted name. */
 const expected = (source: string, type: string): boolean =>
   isDotted(type) ? means(source, type) : source === "**" && !type.startsWith("relay.")
 

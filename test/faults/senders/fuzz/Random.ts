@@ -1,4 +1,4 @@
-/** What every fuzz draws: choices, counts, and text that gives trouble somewhere. */
+/** Random draws for every fuzz: choices, counts, and text that causes trouble somewhere. */
 import { seeded } from "../../../lib/seeded.ts"
 
 export interface Random {
@@ -69,7 +69,7 @@ export const chosenBy = (input: Uint8Array): Random => {
   })
 }
 
-/** What one round found. `side` is which way it went: a fuzz that only ever goes one way tests nothing. */
+/** Result of one round. `side` is the way that it went: a fuzz that only ever goes one way tests nothing. */
 export interface Found {
   readonly side: string
   readonly wrong?: string
@@ -80,6 +80,6 @@ export interface Fuzz {
   readonly fault: string
   /** All the ways that a round can go. */
   readonly sides: ReadonlyArray<string>
-  /** Makes what the rounds share, and gives a round. */
+  /** Prepares shared state. Returns a function that plays a round. */
   readonly open: () => Promise<(random: Random) => Found | Promise<Found>>
 }

@@ -1,4 +1,4 @@
-/** Templates with hostile values: what comes out is what its place can hold. */
+/** Templates with hostile values: each place gets only output that it can hold. */
 import * as Template from "../../../../src/formats/Template.ts"
 import { bytes, entry, envelope } from "../../../sinks/samples.ts"
 import type { Found, Fuzz, Random } from "./Random.ts"
@@ -29,7 +29,7 @@ const hostile = (random: Random) => {
   return entry(1, { ...facts, body })
 }
 
-/** What a place holds, in words that are none of the template's own. */
+/** Rules for each place's output, stated without the template's own code. */
 const holds: Readonly<Record<Exclude<Template.Place, "text" | "key">, (text: string) => boolean>> = {
   json: (text) => {
     try {
@@ -47,14 +47,14 @@ const holds: Readonly<Record<Exclude<Template.Place, "text" | "key">, (text: str
   },
 }
 
-/** Of an author's own text anything may come, so only values stand in these. */
+/** An author's own text may contain anything, so these contain only values. */
 const ofValues = (random: Random): string => random.some(3, () => placeholder(random)).join("-") || "{{id}}"
 
 const round = (random: Random): Found => {
   const text = template(random)
   const wrong = Template.problem(text)
   const event = hostile(random)
-  // Total, whatever the text: the config refuses what is wrong, and nothing must depend on it.
+  // Rendering succeeds for any text. The config refuses wrong templates, and nothing must depend on that.
   Template.compile(text).render(event)
   const side = wrong === undefined ? "a template" : "wrong text"
   const values = ofValues(random)
