@@ -2,6 +2,7 @@
 import { spawnSync } from "node:child_process"
 import { readdirSync } from "node:fs"
 import process from "node:process"
+import { timeless } from "../faults/Line.ts"
 import type { Plan, Step } from "./Run.ts"
 
 const bun = process.execPath
@@ -55,12 +56,6 @@ const seed = (): string => {
   const { stdout } = spawnSync("git", ["rev-parse", "--short=5", "HEAD"], { encoding: "utf8" })
   return String(Number.parseInt(stdout?.trim() || "1", 16))
 }
-
-/**
- * Runs that measure no time: the simulation has its own clock. The simulations of fleets aren't here, because their
- * database answers in real time, and late on a busy machine.
- */
-const timeless = ["simulation", "fuzz", "damaged-journal"]
 
 export const plan = (): Plan => {
   const faults = ["faults", "--bail", "--seed", seed()]

@@ -7,7 +7,21 @@ export interface Options {
   readonly seed: number
   /** The compiled relay; without it the relay runs from source. */
   readonly binary?: string
+  /** The first finding is enough: see `isEnough`. */
+  readonly bail?: boolean
 }
+
+/** Reports whether a line may end before its last round. */
+export const isEnough = ({ bail }: Options, broken: number): boolean => bail === true && broken > 0
+
+/**
+ * Lines that measure no time, so others may run beside them: the simulation has its own clock. The simulations of
+ * fleets aren't here, because their database answers in real time, and late on a busy machine. `fuzz` stands for all
+ * that begin with `fuzz-`.
+ */
+export const timeless = ["simulation", "fuzz", "damaged-journal"]
+
+export const means = (only: string, name: string): boolean => name === only || name.startsWith(`${only}-`)
 
 export interface Outcome {
   readonly rounds: number

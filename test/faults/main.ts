@@ -4,10 +4,11 @@
  *   bun run faults [--long] [--only NAME] [--except NAME] [--seed N] [--binary dist/relay] [--bail] [--mutants]
  *
  * Prints a row per fault, and exits 1 if any fault failed. A seed that failed fails again. `--bail` stops at the first
- * failure. `--mutants` removes guards on purpose, and each must make its line fail.
+ * finding. `--mutants` removes guards on purpose, and each must make its line fail. A hunt that was stopped continues if
+ * neither a source nor a test has changed.
  */
 import { parseArgs } from "node:util"
-import { failures, type Outcome } from "./Line.ts"
+import { failures, means, type Outcome } from "./Line.ts"
 import { lines, mutants } from "./Lines.ts"
 import { hunt } from "./Mutants.ts"
 import * as Table from "./Table.ts"
@@ -24,8 +25,6 @@ const { values: flags } = parseArgs({
   },
 })
 const seed = Number(flags.seed)
-/** `fleet` stands for all that begin with `fleet-`. */
-const means = (only: string, name: string): boolean => name === only || name.startsWith(`${only}-`)
 const isAmong = (named: ReadonlyArray<string>, name: string): boolean => named.some((one) => means(one, name))
 const wanted = (name: string): boolean =>
   (flags.only.length === 0 || isAmong(flags.only, name)) && !isAmong(flags.except, name)
@@ -54,7 +53,7 @@ let skipped = 0
 for (const line of lines.filter(({ name }) => wanted(name))) {
   const started = performance.now()
   const outcome = await line
-    .run({ long: flags.long, seed, ...(flags.binary === undefined ? {} : { binary: flags.binary }) })
+    .run({ long: flags.long, seed, bail: flags.bail, ...(flags.binary === undefined ? {} : { binary: flags.binary }) })
     .catch((error: unknown): Outcome => {
       // The stack of a tagged error has no message, and the cause says more than the error around it.
       const broken = [`the line itself broke: ${Bun.inspect(error)}`]

@@ -2,7 +2,7 @@
  * Unlucky operations: configs that change, sinks that go, processes that end at
  * each step, people who do two things at once, files that become something else.
  */
-import type { Line, Options, Outcome } from "../Line.ts"
+import { isEnough, type Line, type Options, type Outcome } from "../Line.ts"
 import { inTurns } from "./Attack.ts"
 import * as Ends from "./operations/Ends.ts"
 import * as Files from "./operations/Files.ts"
@@ -34,6 +34,7 @@ const run = async (options: Options): Promise<Outcome> => {
   const only = process.env.RELAY_ATTACK
   const cases = only === undefined ? all : all.filter(({ name }) => name.includes(only))
   await inTurns(cases, atOnce, async ({ name, meanwhile, run }) => {
+    if (isEnough(options, broken.length)) return
     const play = await Play.make(options)
     const late = Bun.sleep(deadline * 1_000).then(() => play.broken.push(`not over after ${deadline} s`))
     const done = run(play).catch((error: unknown) =>

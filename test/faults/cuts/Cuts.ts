@@ -10,7 +10,7 @@
  */
 import type { Status } from "../../../src/admin/status/Status.ts"
 import { type Direction, directions, type Kind, kinds } from "../../parts/CutProxy.ts"
-import type { Line, Options, Outcome } from "../Line.ts"
+import { isEnough, type Line, type Options, type Outcome } from "../Line.ts"
 import { memory, Subject } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
 import { Draw } from "../simulation/Draw.ts"
@@ -221,7 +221,7 @@ const run = async (options: Options): Promise<Outcome> => {
   })
   let rounds = 0
   for (const round of roundsOf(options)) {
-    if (isStopped) break
+    if (isStopped || isEnough(options, stage.broken.size)) break
     rounds += 1
     if (!(await stage.play(round))) break
     if (ended === 0) continue
@@ -245,7 +245,8 @@ const run = async (options: Options): Promise<Outcome> => {
   await relay.kill("SIGKILL")
   const { lost, worst } = await account(stage, letters, targets, subject.sender.acknowledged)
   const missing = good.missing(subject.sender.acknowledged).length
-  for (const one of await playPlanted(options)) stage.broken.add(one)
+  const planted = isEnough(options, stage.broken.size) ? [] : await playPlanted(options)
+  for (const one of planted) stage.broken.add(one)
   await Promise.all([...parts.map((part) => part.close()), ...targets.map(({ proxy }) => proxy.close()), good.goAway()])
   if (lost + missing + stage.broken.size === 0) subject.remove()
   const total = stage.cuts.values().reduce((sum, cuts) => sum + cuts, 0)

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { makeAuthority } from "../../lib/authority.ts"
-import type { Line, Options, Outcome } from "../Line.ts"
+import { isEnough, type Line, type Options, type Outcome } from "../Line.ts"
 import { eventually, memory, Subject } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
 import { delivery } from "./Cuts.ts"
@@ -124,7 +124,7 @@ const run = async (options: Options): Promise<Outcome> => {
   const before = memory(relay.pid)
   stage.peak = before
   for (const wrong of wrongs) {
-    if (ended > 0) break
+    if (ended > 0 || isEnough(options, stage.broken.size)) break
     await phase(stage, subject, peers, wrong)
   }
   clearInterval(watching)

@@ -3,7 +3,7 @@
  * event arrives, and events of a key arrive in order.
  */
 import { seeded } from "../../lib/seeded.ts"
-import { type Line, mutantsOf } from "../Line.ts"
+import { isEnough, type Line, mutantsOf } from "../Line.ts"
 import { type Name, names, over, type Relays, seconds, underLoad } from "./Relays.ts"
 
 const rounds = { normal: 3, long: 60 }
@@ -43,7 +43,7 @@ export const rename: Line = {
     const count = options.long ? rounds.long : rounds.normal
     let slowest = 0
     await underLoad(relays, async () => {
-      for (let round = 1; round <= count; round++) {
+      for (let round = 1; round <= count && !isEnough(options, broken.length); round++) {
         await Bun.sleep(300 + random() * 500)
         const [late = "c", ...others] = names.toSorted(() => random() - 0.5)
         const began = performance.now()

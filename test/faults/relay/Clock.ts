@@ -5,7 +5,7 @@
  * Waits are monotonic, so nothing is late. While wall and monotonic time
  * disagree nothing is given up or deleted by age, and the status says so.
  */
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { Subject, skipped } from "./Subject.ts"
 import { reasonToSkip, Shim } from "./shim/Shim.ts"
 import { Ends } from "./Traffic.ts"
@@ -29,7 +29,7 @@ export const clock: Line = {
     const broken: Array<string> = []
     let [acknowledged, lost] = [0, 0]
     const rounds = options.long ? longRounds : jumps.length
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < rounds && !isEnough(options, broken.length); round++) {
       const [what, skew] = jumps[round % jumps.length] ?? jumps[0]
       const say = (problem: string) => broken.push(`${what}: ${problem}`)
       const ends = new Ends()

@@ -10,7 +10,7 @@ import { basename, dirname, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { decodeRow } from "../../../src/journal/stream/Record.ts"
 import { seeded } from "../../lib/seeded.ts"
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { harm } from "./Harm.ts"
 import { isIn, named } from "./Named.ts"
 import { Subject } from "./Subject.ts"
@@ -160,7 +160,7 @@ export const damage: Line = {
     const broken: Array<string> = []
     let [lost, said, refused, missed] = [0, 0, 0, 0]
     const rounds = options.long ? mutations.long : mutations.normal
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < rounds && !isEnough(options, broken.length); round++) {
       rmSync(dirname(journal), { recursive: true })
       cpSync(random() < 0.5 ? base.killed : base.stopped, dirname(journal), { recursive: true })
       const done = harm(round, journal, base.older, random)
@@ -188,7 +188,8 @@ export const damage: Line = {
       if (/NOT DRAINED/.test(fate.said)) say("the relay did not come to rest")
       if (/internal error/.test(fate.said)) say("the relay took it for a bug of its own")
     }
-    for (const salvages of [false, true]) broken.push(...(await bringBack(subject, ends, base, salvages)))
+    const salvaging = isEnough(options, broken.length) ? [] : [false, true]
+    for (const salvages of salvaging) broken.push(...(await bringBack(subject, ends, base, salvages)))
     await ends.close()
     if (broken.length === 0) subject.remove()
     const notes = [

@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs"
 import { connect, type Socket } from "node:net"
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { eventually, openFiles, Subject, skipped } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"
 
@@ -50,7 +50,7 @@ export const descriptors: Line = {
     let told = 0
     let fewest = Number.POSITIVE_INFINITY
     const rounds = options.long ? longRounds : limits.length
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < rounds && !isEnough(options, broken.length); round++) {
       const limit = limits[round % limits.length] ?? limits[0]
       const relay = await subject.start({ after: `ulimit -n ${limit}` })
       await sender.burst(300, 8)

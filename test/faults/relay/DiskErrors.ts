@@ -9,7 +9,7 @@
 import { readdirSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { seeded } from "../../lib/seeded.ts"
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { eventually, Subject, skipped } from "./Subject.ts"
 import { type Fault, reasonToSkip, Shim } from "./shim/Shim.ts"
 import { Ends } from "./Traffic.ts"
@@ -80,7 +80,7 @@ export const diskErrors: Line = {
     const { sender } = subject
     const broken: Array<string> = []
     const rounds = options.long ? longRounds : faults.length
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < rounds && !isEnough(options, broken.length); round++) {
       const chosen = faults[round % faults.length]
       if (chosen === undefined) break
       const fault: Fault = { ...chosen, times: times[chosen.call] }
@@ -118,7 +118,7 @@ export const diskErrors: Line = {
       if (journal.health !== "ok") say(`the journal is ${journal.health}: ${journal.message}`)
       await next.kill("SIGKILL")
     }
-    broken.push(...(await passingReads(subject, ends)))
+    if (!isEnough(options, broken.length)) broken.push(...(await passingReads(subject, ends)))
     if ((sender.refused.get(503) ?? 0) === 0) broken.push("nobody was answered 503")
     if (sender.unspecific > 0) broken.push(`${sender.unspecific} answers of 503 had no Retry-After`)
     const lost = ends.lost(sender).length

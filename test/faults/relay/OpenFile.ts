@@ -4,7 +4,7 @@
  */
 import { copyFileSync, renameSync, rmSync } from "node:fs"
 import { seeded } from "../../lib/seeded.ts"
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { named, size } from "./Named.ts"
 import { Subject } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"
@@ -33,7 +33,7 @@ export const openFile: Line = {
     const broken: Array<string> = []
     let [acknowledged, lost, told] = [0, 0, 0]
     const rounds = options.long ? longRounds : harms.length
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < rounds && !isEnough(options, broken.length); round++) {
       const [what, harm] = harms[round % harms.length] ?? harms[0]
       const say = (problem: string) => broken.push(`${what}: ${problem}`)
       const ends = new Ends()

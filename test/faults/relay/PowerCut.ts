@@ -9,7 +9,7 @@
 import { appendFileSync, copyFileSync, existsSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { seeded } from "../../lib/seeded.ts"
-import type { Line, Options } from "../Line.ts"
+import { isEnough, type Line, type Options } from "../Line.ts"
 import { Subject, skipped } from "./Subject.ts"
 import { reasonToSkip, Shim } from "./shim/Shim.ts"
 import { cutPower } from "./shim/Trace.ts"
@@ -25,7 +25,7 @@ const cut = async (options: Options, count: number, normal: boolean) => {
   const { sender, journal } = subject
   const broken: Array<string> = []
   let [duplicates, bound, atRisk] = [0, 0, 0]
-  for (let round = 1; round <= count; round++) {
+  for (let round = 1; round <= count && !isEnough(options, broken.length); round++) {
     const shim = new Shim(subject.directory, journal, { trace: true, normal })
     rmSync(shim.trace, { force: true })
     const files = [journal, `${journal}-wal`].filter((path) => existsSync(path))
@@ -85,7 +85,7 @@ const cutOutput = async (options: Options): Promise<ReadonlyArray<string>> => {
   const subject = await Subject.make(options, { sinks: { output: { type: "file", path: output } } })
   const path = join(subject.directory, output)
   const broken: Array<string> = []
-  for (let round = 1; round <= outputRounds; round++) {
+  for (let round = 1; round <= outputRounds && !isEnough(options, broken.length); round++) {
     const relay = await subject.start()
     await subject.sender.burst(100)
     if (!(await subject.drained())) broken.push(`round ${round}: the backlog did not drain within a minute`)

@@ -5,7 +5,7 @@
 import { linkSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { freePort } from "../../lib/port.ts"
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { Subject } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"
 
@@ -30,7 +30,7 @@ export const second: Line = {
     })
     const broken: Array<string> = []
     const count = options.long ? rounds.long : rounds.normal
-    for (let round = 0; round < count; round++) {
+    for (let round = 0; round < count && !isEnough(options, broken.length); round++) {
       const first = await subject.start()
       let over = false
       const loading = sender.load(() => over, 8)

@@ -3,7 +3,7 @@
  * if a sink never answers. Every 202 is delivered, or pending at the next start.
  */
 import { seeded } from "../../lib/seeded.ts"
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { Subject } from "./Subject.ts"
 import { type Answer, Ends } from "./Traffic.ts"
 
@@ -27,7 +27,7 @@ export const stop: Line = {
     const broken: Array<string> = []
     let [longest, duplicates, bound] = [0, 0, 0]
     const count = options.long ? rounds.long : rounds.normal
-    for (let round = 1; round <= count; round++) {
+    for (let round = 1; round <= count && !isEnough(options, broken.length); round++) {
       ends.late.answer = round % 4 === 0 ? hanging : slow
       const relay = await subject.start()
       bound = (await subject.metric("relay_duplicate_bound_events")).get("live") ?? 0

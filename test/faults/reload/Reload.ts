@@ -10,7 +10,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Certificate, lacking, makeAuthority } from "../../lib/authority.ts"
 import { seeded } from "../../lib/seeded.ts"
-import type { Line } from "../Line.ts"
+import { isEnough, type Line } from "../Line.ts"
 import { Subject, skipped } from "../relay/Subject.ts"
 import { Receiver } from "../relay/Traffic.ts"
 import { Plan, type Version } from "./Plan.ts"
@@ -119,7 +119,7 @@ export const reload: Line = {
 
     const loading = load()
     const began = performance.now()
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < rounds && !isEnough(options, broken.length); round++) {
       await Bun.sleep(Math.max(0, began + round * every - performance.now()))
       if (round % 10 === 3) await away?.goAway()
       if (round % 10 === 7) away?.comeBack()

@@ -4,7 +4,7 @@
  * **Guarantee.** Nothing throws, everything that an oracle refuses is refused, and the campaign's seed repeats a failed
  * round.
  */
-import type { Line, Options, Outcome } from "../Line.ts"
+import { isEnough, type Line, type Options, type Outcome } from "../Line.ts"
 import { Configs } from "./fuzz/Configs.ts"
 import { Deliveries } from "./fuzz/Deliveries.ts"
 import { Expressions } from "./fuzz/Expressions.ts"
@@ -15,13 +15,14 @@ import { Templates } from "./fuzz/Templates.ts"
 
 const enough = 5
 
-const run = async (fuzz: Fuzz, { long, seed }: Options): Promise<Outcome> => {
+const run = async (fuzz: Fuzz, options: Options): Promise<Outcome> => {
+  const { long, seed } = options
   const round = await fuzz.open()
   const rounds = long ? 1_000_000 : 10_000
   const sides = new Map<string, number>(fuzz.sides.map((side) => [side, 0]))
   const broken: Array<string> = []
   let done = 0
-  for (; done < rounds && broken.length < enough; done++) {
+  for (; done < rounds && broken.length < enough && !isEnough(options, broken.length); done++) {
     // Each round has its own seed, so that it can be run alone.
     const random = make(seed * 1_000_003 + done)
     let found: Found

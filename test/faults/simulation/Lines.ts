@@ -1,5 +1,5 @@
 /** A thousand seeds, one after the other; the first three that fail are reported. */
-import type { Line, Outcome } from "../Line.ts"
+import { isEnough, type Line, type Outcome } from "../Line.ts"
 import { mutants } from "./Mutants.ts"
 import { simulate } from "./Simulation.ts"
 
@@ -8,11 +8,12 @@ const reported = 3
 export const simulation: Line = {
   name: "simulation",
   fault: "crashes, torn commits, bad sinks, clock jumps",
-  run: async ({ long, seed }): Promise<Outcome> => {
+  run: async (options): Promise<Outcome> => {
+    const { long, seed } = options
     const seeds = long ? 100_000 : 1_000
     const broken: Array<string> = []
     let [rounds, acknowledged, lost, duplicates, bound] = [0, 0, 0, 0, 0]
-    for (; rounds < seeds && broken.length < reported; rounds++) {
+    for (; rounds < seeds && broken.length < reported && !isEnough(options, broken.length); rounds++) {
       const verdict = simulate(seed + rounds)
       acknowledged += verdict.acknowledged
       lost += verdict.lost

@@ -2,7 +2,7 @@
  * A sink's service and the relay are killed in turn under load. Every acknowledged event arrives, and no kill repeats
  * more than the relay's own bound.
  */
-import type { Line, Options, Outcome } from "../Line.ts"
+import { isEnough, type Line, type Options, type Outcome } from "../Line.ts"
 import { Subject } from "../relay/Subject.ts"
 import { numberOf } from "../relay/Traffic.ts"
 
@@ -31,7 +31,7 @@ export const killed = async (service: Service, options: Options): Promise<Outcom
   await service.start()
   let [worst, bound, seen] = [0, 0, 0]
   const count = options.long ? rounds.long : rounds.normal
-  for (let round = 1; round <= count; round++) {
+  for (let round = 1; round <= count && !isEnough(options, broken.length); round++) {
     let over = false
     const sending = sender.load(() => over, 4)
     await Bun.sleep(pause)

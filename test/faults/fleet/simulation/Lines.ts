@@ -1,6 +1,6 @@
 /** Fleets by seed, one after the other; the first three that fail are reported. */
 import { makePostgres, missing } from "../../../parts/Postgres.ts"
-import { type Line, mutantsOf, type Outcome } from "../../Line.ts"
+import { isEnough, type Line, mutantsOf, type Outcome } from "../../Line.ts"
 import { skipped } from "../../relay/Subject.ts"
 import { simulate } from "./Fleet.ts"
 
@@ -11,7 +11,8 @@ const line = "fleet-simulation"
 const fleets = (name: string, fault: string, databases: number, seeds: { normal: number; long: number }): Line => ({
   name,
   fault,
-  run: async ({ long, seed }): Promise<Outcome> => {
+  run: async (options): Promise<Outcome> => {
+    const { long, seed } = options
     const lacking = missing()
     if (lacking !== undefined) return skipped(lacking)
     const postgres = await makePostgres()
@@ -19,7 +20,8 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     const reports: Array<string> = []
     let [rounds, acknowledged, lost, repeated, takeovers, meanwhile] = [0, 0, 0, 0, 0, 0]
     let [renames, promotions, restores, splits, operations] = [0, 0, 0, 0, 0]
-    for (; rounds < (long ? seeds.long : seeds.normal) && broken.length < reported; rounds++) {
+    const count = long ? seeds.long : seeds.normal
+    for (; rounds < count && broken.length < reported && !isEnough(options, broken.length); rounds++) {
       const verdict = await simulate(postgres.url, seed + rounds, databases).catch((cause: unknown) => {
         throw new Error(`seed ${seed + rounds} broke the simulation`, { cause })
       })
@@ -43,7 +45,8 @@ const fleets = (name: string, fault: string, databases: number, seeds: { normal:
     ]
     if (databases > 1) {
       notes.push(`${meanwhile} acknowledged while another database was away`)
-      if (meanwhile === 0) broken.push("nothing was acknowledged while another database was away")
+      if (meanwhile === 0 && broken.length === 0)
+        broken.push("nothing was acknowledged while another database was away")
     }
     return { rounds, acknowledged, lost, duplicates: repeated, broken, notes: [...notes, ...reports] }
   },
