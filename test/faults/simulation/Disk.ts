@@ -1,14 +1,12 @@
 /**
- * The journal's files under faults: a commit that a crash cuts in two, a
- * checkpoint that it interrupts, a disk that fails.
+ * The journal's files under faults: a commit that a crash cuts in two, a checkpoint that it interrupts, a disk that
+ * fails.
  *
- * SQLite is the real one, on real files. Each life has a directory; a crash
- * copies the files as they stand at that moment, and the next life opens the
- * copy. What the dead one still writes into its own is seen by nobody.
+ * SQLite is the real one, on real files. Each life has a directory. A crash copies the files as they are at that
+ * moment, and the next life opens the copy. Nobody sees later writes of the dead life to its own files.
  *
- * **What is torn.** Only bytes that the interrupted statement wrote: before a
- * COMMIT has answered, its frames may be on disk up to any byte, or sector by
- * sector in any order. What was synced before is there.
+ * **Torn bytes.** Only bytes that the interrupted statement wrote: before a COMMIT has answered, its frames may be on
+ * disk up to any byte, or sector by sector in any order. Bytes that were synced before are there.
  */
 import {
   closeSync,
@@ -28,7 +26,7 @@ import { join } from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
 import type { Draw } from "./Draw.ts"
 
-/** What happens to one COMMIT. */
+/** A fault of one COMMIT. */
 export type CommitFault =
   | "crash before commit"
   | "crash after commit"
@@ -41,13 +39,13 @@ export type CommitFault =
 /** SQLite's extended result codes (sqlite.org/rescode.html): FULL, BUSY, IOERR_FSYNC. */
 const codes = { "disk full": 13, busy: 5, "fsync fails": 1034 } as const
 
-/** What a journal is made of; its lock and SQLite's shared memory die with the process. */
+/** The files of a journal. Its lock and SQLite's shared memory die with the process. */
 const files = ["", "-wal", "-mark"] as const
 
 const sector = 4_096
 const walHeader = 32
 const checkpoint = "PRAGMA wal_checkpoint(PASSIVE)"
-/** Memory, where there is some: what a crash leaves is decided here, not by the machine's disk. */
+/** In memory if possible: the result of a crash is decided here, not by the machine's disk. */
 const ground = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
 
 const sqliteError = (fault: keyof typeof codes): Error =>
@@ -68,7 +66,7 @@ const ballast = (): string => {
 
 const descriptors = "/proc/self/fd"
 
-/** What a descriptor of this process is open on; the one that lists them is gone by now. */
+/** Returns the file that a descriptor of this process has open. The descriptor that listed them is gone by now. */
 const opened = (descriptor: string): string | undefined => {
   try {
     return readlinkSync(join(descriptors, descriptor))
@@ -103,7 +101,7 @@ export class Disk {
     return join(this.#root, String(this.#life))
   }
 
-  /** The process dies here: the next life opens the files as they stand. `torn` says otherwise of one of them. */
+  /** The process dies here: the next life opens the files as they are, with the files in `torn` replaced. */
   crash(torn: Readonly<Record<string, Buffer>> = {}): void {
     const from = this.path
     this.#nextLife()
@@ -115,7 +113,10 @@ export class Disk {
     this.onCrash()
   }
 
-  /** Closes what a dead process left open: a hundred thousand seeds are more lives than there are descriptors. */
+  /**
+   * Closes the files that dead processes left open: a hundred thousand seeds have more lives than there are
+   * descriptors.
+   */
   closeLeftOpen(): void {
     for (const db of this.#open) if (db.isOpen) db.close()
     this.#open.clear()
@@ -161,7 +162,7 @@ export class Disk {
     this.#hasBallast = false
   }
 
-  /** Not before the journal is opened: a ballast without a journal is a trace of one that is gone. */
+  /** Not before the journal is opened: a ballast without a journal is a trace of a journal that is gone. */
   #giveBallast(): void {
     if (this.#hasBallast) return
     this.#hasBallast = true
@@ -209,7 +210,10 @@ export class Disk {
     return existsSync(this.path + suffix) ? readFileSync(this.path + suffix) : Buffer.alloc(0)
   }
 
-  /** Some of what was written between the two: up to a byte, or any of its sectors. All `whole` bytes at the beginning are. */
+  /**
+   * Returns some of the bytes written between the two: up to a byte, or any of the sectors. The first `whole` bytes are
+   * always there.
+   */
   #torn(before: Buffer, after: Buffer, whole: number): Buffer {
     let from = Math.min(whole, after.length)
     while (from < before.length && before[from] === after[from]) from += 1

@@ -1,4 +1,4 @@
-/** What a seed draws. Each use has a stream of its own, so that one more draw here changes nothing there. */
+/** The draws of a seed. Each use has its own stream, so that one more draw here changes nothing there. */
 import { crc32 } from "node:zlib"
 import { seeded } from "../../lib/seeded.ts"
 

@@ -1,4 +1,4 @@
-/** What the oracle writes down: bodies, what became of them, and the history that a failing seed prints. */
+/** The oracle's records: bodies, their outcomes, and the history that a failing seed prints. */
 import type { Event } from "../../../src/event/Event.ts"
 
 /** One time that a body was appended to the journal. */
@@ -20,7 +20,7 @@ export interface Known {
   readonly namesakes: Set<Known>
 }
 
-/** What a sink got of one sequence. */
+/** A sink's receipt of one sequence. */
 export interface Receipt {
   readonly known: Known
   readonly firstSentAt: number
@@ -28,7 +28,7 @@ export interface Receipt {
   sends: number
   applied: number
   rejected: boolean
-  /** What the sink last answered; `open` while it has not, and for ever if a crash came first. */
+  /** The sink's last answer. `open` while there is none, and for ever if a crash came first. */
   answer: "open" | "taken" | "not taken"
   /** The life of the last answer or attempt. */
   life: number
@@ -36,7 +36,7 @@ export interface Receipt {
   stored: boolean
 }
 
-/** What the oracle needs to know of a sink's config. */
+/** The part of a sink's config that the oracle needs. */
 export interface Rules {
   readonly order: boolean
   /** `undefined` until the relay has said it. */
@@ -53,7 +53,7 @@ export interface Verdict {
   readonly lost: number
   readonly duplicates: number
   readonly bound: number
-  /** Of all its lives' event loops. */
+  /** Steps of all its lives' event loops. */
   readonly steps: number
   /** Empty when all held; else the first broken rule and the history of its event. */
   readonly broken: ReadonlyArray<string>

@@ -1,4 +1,4 @@
-/** What holds between events of one key: their order, and the digests that they are sent in. */
+/** Rules for events of one key: their order, and the digests in which they are sent. */
 import type { Entry } from "../../../src/event/Event.ts"
 import type { History, Receipt, Rules } from "./Facts.ts"
 
@@ -6,7 +6,7 @@ export class Groups {
   readonly #history: History
   /** By sink, origin and key: the highest sequence that was taken first, ever and in this life. */
   readonly #furthest = new Map<string, { ever: number; life: number; here: number }>()
-  /** By sink and sequence: what it was sent together with. */
+  /** By sink and sequence: the sequences of its digest. */
   readonly #digests = new Map<string, Map<number, ReadonlyArray<number>>>()
 
   constructor(history: History) {
@@ -14,8 +14,8 @@ export class Groups {
   }
 
   /**
-   * A digest is of one group, and one that is sent again holds all that it held:
-   * what has come meanwhile may have joined it, and what `mayBeDead` has left it.
+   * A digest is of one group. A repeated digest has all its earlier events. Events that arrived meanwhile may have
+   * joined it, and events that `mayBeDead` have left it.
    */
   together(
     sink: string,
@@ -39,8 +39,8 @@ export class Groups {
   }
 
   /**
-   * Where a rename has brought earlier events, they may fill a digest that was
-   * sent in the life before: which events were in it is not stored.
+   * Earlier events that a rename brought may fill a digest that was sent in the life before, because the events of a
+   * digest are not stored.
    */
   startLife(isRenamed: (sink: string) => boolean): void {
     for (const sink of this.#digests.keys()) if (isRenamed(sink)) this.#digests.delete(sink)

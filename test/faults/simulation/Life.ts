@@ -1,10 +1,8 @@
 /**
- * One life of the relay: the real journal, lanes and router, with the oracle
- * watching, senders that send and an operator who acts.
+ * One life of the relay: the real journal, lanes and router, a watching oracle, senders, and an operator.
  *
- * **To join in.** A new part of the relay joins as a layer in `relay` below. What
- * a seed decides about it is drawn in `Plan.ts`, what it promises is a rule in
- * `Oracle.ts`, and what guards the promise is a line in `Mutants.ts`.
+ * **To join in.** A new part of the relay joins as a layer in `relay` below. Its draws are in `Plan.ts`, its promise is
+ * a rule in `Oracle.ts`, and the guard of the promise is a line in `Mutants.ts`.
  */
 import { Context, Duration, Effect, type Fiber, Latch, Layer } from "effect"
 import { ActiveConfig } from "../../../src/ActiveConfig.ts"
@@ -27,7 +25,7 @@ import type { World } from "./World.ts"
 
 export type Planted = (journal: WholeJournal) => WholeJournal
 
-/** A sink of the config, and what the config says of it beside what it is. */
+/** A sink of the config, with its settings that can change. */
 export interface Placed {
   readonly sink: SimulatedSink
   readonly renamedFrom: string | undefined
@@ -53,9 +51,9 @@ export interface LifeOptions {
   readonly planted: Planted | undefined
   readonly sinks: ReadonlyArray<Placed>
   readonly routes: ReadonlyArray<Router.Route>
-  /** Whether a duplicate that was acknowledged at `at`, in `life`, must still be known. */
+  /** Whether the relay must still recognise a duplicate that was acknowledged at `at`, in `life`. */
   readonly remembers: (first: { readonly at: number; readonly life: number }) => boolean
-  /** What runs beside it: the senders, the operator. */
+  /** The work beside it: the senders, the operator. */
   readonly busy: (inside: Inside) => Effect.Effect<void, never, Journal | Archive | Lanes>
 }
 

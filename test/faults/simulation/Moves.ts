@@ -30,7 +30,7 @@ export class Moves {
     return names
   }
 
-  /** What was pending or dead for one lane is another's now. */
+  /** Another lane now has the pending and dead events of a lane. */
   moved(from: string, to: string, mixed: boolean): void {
     this.#movedTo.set(from, (this.#movedTo.get(from) ?? new Set()).add(to))
     this.#targets.add(to)
@@ -41,7 +41,7 @@ export class Moves {
     this.#givenUp.add(known === undefined ? lane : `${lane} ${known.name}`)
   }
 
-  /** Whether the operator has ended the lane, so that one of its name starts from nothing. */
+  /** Whether the operator has ended the lane, so that a new lane of its name starts empty. */
   isGone(lane: string): boolean {
     return this.#givenUp.has(lane) || this.#movedTo.has(lane)
   }
@@ -65,7 +65,7 @@ export class Moves {
     return found
   }
 
-  /** Whether the operator gave up the event in one of these lanes. */
+  /** Whether the operator gave up the event in any of these lanes. */
   released(lanes: ReadonlyArray<string>, known: Known): boolean {
     return lanes.some((lane) => this.#givenUp.has(lane) || this.#givenUp.has(`${lane} ${known.name}`))
   }

@@ -20,13 +20,15 @@ export interface OperatorOptions {
   readonly sinks: () => ReadonlyArray<SimulatedSink>
   /** Whether a sink of the config had this name before. */
   readonly isRenamed: (name: string) => boolean
-  /** Held while a config is loaded: what is replayed meanwhile might have moved on before the oracle has heard of it. */
+  /**
+   * Held while a config is loaded: events replayed meanwhile might have moved on before the oracle has heard of them.
+   */
   readonly oneAtATime: Semaphore.Semaphore
   /** The relay died: its answer reaches nobody. */
   readonly isDead: () => boolean
 }
 
-/** Replays all events of a type to a sink, up to where the log ends now. */
+/** Replays all events of a type to a sink, up to the present end of the log. */
 const replayOf = Effect.fnUntraced(function* (journal: WholeJournal, type: string, sink: string) {
   const end = yield* journal.head
   let count = 0
@@ -64,7 +66,7 @@ export const act = Effect.fnUntraced(function* ({
   if (sink === undefined) return
   const { name } = sink
 
-  /** What stands in the journal above `head` by a replay is promised. */
+  /** Entries that a replay appends above `head` are promised. */
   const replaying = Effect.fnUntraced(function* (replay: Effect.Effect<number, unknown>) {
     const head = yield* journal.head
     const count = yield* answered(replay)
@@ -158,7 +160,7 @@ const moveOrDrop = Effect.fnUntraced(function* (name: string, backlog: number, m
   }
 })
 
-/** How things are, as a scrape sees it; also what the oracle learns bounds from. */
+/** Returns the lanes' states, as a scrape sees them. The oracle also learns bounds from them. */
 export const look = Effect.fnUntraced(function* (oracle: Oracle) {
   const statuses = yield* (yield* Lanes).status
   learnBounds(oracle, statuses)

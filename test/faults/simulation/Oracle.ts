@@ -1,10 +1,9 @@
 /**
- * What must hold, whatever happens: the relay's promise as code of its own,
- * which knows nothing of how the relay keeps it.
+ * The rules that must always hold: the relay's promise as code of its own, which knows nothing of how the relay keeps
+ * it.
  *
- * It stands outside: it sees what senders were answered, what came to the
- * sinks and what they answered, what the journal confirmed, and at the end the
- * dead letters. It outlives every crash. The first broken rule ends the seed.
+ * It observes from outside: the answers to senders, the arrivals at sinks and their answers, the journal's
+ * confirmations, and at the end the dead letters. It outlives every crash. The first broken rule ends the seed.
  */
 
 import type { Entry, Event } from "../../../src/event/Event.ts"
@@ -73,12 +72,12 @@ export class Oracle extends History {
   }
 
   refused(known: Known, sending: Sending, final: boolean, why: string): void {
-    // After a failed fsync nobody knows what is on disk.
+    // After a failed fsync the contents of the disk are unknown.
     if (!final) sending.state = "refused"
     this.note(`${known.name} is refused: ${why}`, known)
   }
 
-  /** The sender was answered: `remembered` says whether a duplicate of it must still be known. */
+  /** The sender was answered. `remembered` reports whether the relay must still recognise a duplicate of it. */
   acknowledged(
     known: Known,
     sending: Sending,
@@ -116,14 +115,14 @@ export class Oracle extends History {
   sent(sink: string, entry: Entry): void {
     const receipt = this.#receipt(sink, entry)
     if (receipt === undefined) return
-    // What waited for a retry in another lane keeps its sequence when it is moved: it may have been here before.
+    // A moved event that waited for a retry keeps its sequence, so it may have been here before.
     if (!this.moves.isMixed(sink)) this.#again(sink, receipt)
     receipt.sends += 1
     receipt.answer = "open"
     receipt.life = this.life
   }
 
-  /** What the operator moved knows no groups. */
+  /** Events that the operator moved have no groups. */
   together(sink: string, batch: ReadonlyArray<Entry>): void {
     if (this.moves.isMixed(sink)) return
     const mayBeDead = (sequence: number) => this.#mayBeDead(sink, sequence)
@@ -141,7 +140,7 @@ export class Oracle extends History {
     return receipt?.rejected === true || (givesUp && receipt?.answer === "not taken")
   }
 
-  /** The sink has taken it; what it will answer is another matter. */
+  /** The sink has taken the event, but may still answer otherwise. */
   took(sink: string, entry: Entry): void {
     const receipt = this.#receipt(sink, entry)
     if (receipt === undefined) return
@@ -151,7 +150,7 @@ export class Oracle extends History {
     const rules = this.rules.get(sink)
     if (rules?.order !== true || this.moves.isMixed(sink)) return
     const [origin, ...others] = this.#origins(sink, receipt.known)
-    // Of a body that was sent under both names, nobody outside can tell which one this is.
+    // If a body was sent under both names, nobody outside can tell which of them this is.
     if (origin === undefined || others.length > 0) return
     if (receipt.applied === 1 && !this.#isReplay(entry) && entry.event.accountId !== "")
       this.#groups.ordered(sink, this.isRenamedApart ? origin : sink, entry, receipt, rules)
@@ -161,13 +160,16 @@ export class Oracle extends History {
     return replayed || this.#returned.has(sequence)
   }
 
-  /** The lanes that the event was routed to and from which the sink may have it: its own, and those of its former names. */
+  /**
+   * Returns the lanes that the event was routed to and that may have brought it to the sink: its own lane, and
+   * the lanes of its former names.
+   */
   #origins(sink: string, { sendings }: Known): ReadonlyArray<string> {
     const routed = new Set(sendings.flatMap(({ sinks }) => sinks))
     return [...routed].filter((lane) => this.moves.after(lane).has(sink))
   }
 
-  /** A receiver that drops what has a key that it knows drops no other event. */
+  /** Checks that different events have different idempotency keys: a receiver may drop known keys. */
   #compareByKey(sink: string, entry: Entry, known: Known): void {
     const key = `${sink} ${entry.event.webhook} ${idempotencyKey(entry)}`
     const before = this.#byKey.get(key) ?? known
@@ -214,7 +216,7 @@ export class Oracle extends History {
     return receipt
   }
 
-  /** The bytes are those that were sent, and it is where it belongs. */
+  /** Checks that the bytes are as they were sent, and that the entry is at a right place. */
   #recognise(where: string, entry: Entry): Known | undefined {
     const { event } = entry
     const known = this.#known.get(Bun.hash(event.body))
@@ -257,7 +259,7 @@ export class Oracle extends History {
       this.fail(`a crash repeated ${repeats} deliveries at ${sink}, its bound is ${bound}`, receipt.known)
   }
 
-  // --- what the journal confirms, and what the operator does --------------------
+  // --- the journal's confirmations, and the operator's acts ---------------------
 
   /** A settlement is on its way; the answer says how it ended. */
   settling(settlements: ReadonlyArray<Settlement>): (isStored: (lane: string) => boolean) => void {
@@ -291,7 +293,7 @@ export class Oracle extends History {
     this.note(`the wall clock jumps by ${by / hour} h`)
   }
 
-  /** The relay stopped as it was asked to: what it knows is on disk. */
+  /** The relay stopped as requested, so all that it knows is on disk. */
   stopped(): void {
     for (const [lane, receipts] of this.#unsettled) {
       const [first] = receipts
@@ -334,7 +336,7 @@ export class Oracle extends History {
 
   // --- the end ---------------------------------------------------------------
 
-  /** The faults are over and all is quiet: is everything where it was promised? */
+  /** Checks at the end, after the faults, that everything is at its promised place. */
   finish(letters: ReadonlyArray<StoredDeadLetter>): void {
     const dead = new Set<string>()
     for (const letter of letters) {
@@ -358,7 +360,7 @@ export class Oracle extends History {
         (lane) => (this.#receipts.get(lane)?.get(sequence)?.applied ?? 0) > 0 || dead.has(`${lane} #${sequence}`),
       )
       const released = this.moves.released(lanes, known)
-      // One that moved to another lane on its way has another sequence there; and a later one, where it has come back.
+      // An event that moved to another lane on its way has another sequence there, and a later one if it has come back.
       const moved =
         lanes.length > 1 &&
         (this.#hasTaken(sink, known, sequence) ||

@@ -1,11 +1,10 @@
 /**
- * What a seed decides before anything runs: sinks and routes, how lives end,
- * what the sinks and the disk do when.
+ * Everything that a seed decides before anything runs: sinks and routes, the ends of lives, and the behaviour of the
+ * sinks and the disk over time.
  *
- * All times are milliseconds from the seed's beginning. Sizes are small, so
- * that a thousand seeds take a minute. What only many events bring about, the
- * bound on repeats, is left to the few seeds that are a burst: more events than
- * it allows are taken while the disk stores no progress, then the relay is killed.
+ * All times are milliseconds from the seed's beginning. Sizes are small, so that a thousand seeds take a minute. The
+ * bound on repeats needs many events, so it is left to the few seeds that are a burst: more events than it allows are
+ * taken while the disk stores no progress, then the relay is killed.
  */
 import { Duration } from "effect"
 import type { LaneConfig } from "../../../src/config/Config.ts"
@@ -14,7 +13,7 @@ import type { Sink } from "../../../src/sinks/Sink.ts"
 import type { CommitFault } from "./Disk.ts"
 import { Draw } from "./Draw.ts"
 
-/** What a sink does for a while. */
+/** A sink's behaviour for a while. */
 export type Behaviour =
   | "fine"
   | "slow"
@@ -31,7 +30,7 @@ export type Behaviour =
   /** Takes the events and loses its answer. */
   | "forgets"
 
-/** What becomes of an event that a sink can't bear: no other may suffer from it. */
+/** The effect of an event that a sink can't bear. No other event may suffer from it. */
 export type Unbearable =
   /** The receiver drops the connection, and with it the batch that the event is in. */
   | "drops"
@@ -63,7 +62,7 @@ export interface SinkPlan {
   readonly phases: ReadonlyArray<{ readonly until: number; readonly behaviour: Behaviour }>
 }
 
-/** A kind of route, and in plain code what it takes: what the router is held against. */
+/** A kind of route, and its matches in plain code, against which the router is checked. */
 export interface RoutePlan {
   readonly match: ReadonlyArray<string>
   readonly except?: ReadonlyArray<string>
@@ -97,13 +96,13 @@ export interface End {
   readonly how: "stop" | "kill" | Exclude<CommitFault, "disk full" | "busy"> | "torn checkpoint"
   /** Steps of the loop after `at` at which a kill comes. */
   readonly steps: number
-  /** What the next life finds changed in its config. */
+  /** The change of the config before the next life. */
   readonly change: "nothing" | "add" | "remove" | "rename" | "return"
   /** How long nobody runs. */
   readonly away: number
 }
 
-/** Another config while the relay lives: what the next life would find changed, or how a lane delivers. */
+/** Another config while the relay lives: a change as before a next life, or another delivery setting of a lane. */
 export interface Reload {
   readonly at: number
   readonly change: End["change"] | "tune"
@@ -194,7 +193,7 @@ const drawPlainSink = (seed: number, index: number, faultsUntil: number, burst: 
   }
 }
 
-/** The sink as one that may give up by age alone, and soon: what a wall clock that was set must not bring about. */
+/** Lets the sink give up by age alone, and soon. A wall clock that was set must not cause that. */
 const aging = (plan: SinkPlan, draw: Draw): SinkPlan => {
   if (draw.chance(0.7)) return plan
   const { initial, max } = plan.config.delivery.retry
@@ -202,7 +201,7 @@ const aging = (plan: SinkPlan, draw: Draw): SinkPlan => {
   return { ...plan, config: { ...plan.config, delivery: { ...plan.config.delivery, retry } } }
 }
 
-/** The sink as one that sends digests, with nothing that the config refuses beside them. */
+/** Makes the sink send digests, without settings that the config refuses beside them. */
 const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
   const { backlog, delivery, ...config } = plan.config
   const maxEvents = draw.int(2, 8)
@@ -218,7 +217,7 @@ const digesting = (plan: SinkPlan, draw: Draw): SinkPlan => {
   }
 }
 
-/** A sink, by its number: one that comes later is drawn like those of the beginning. */
+/** Draws a sink by its number. Later sinks are drawn like the first ones. */
 export const drawSink = (seed: number, index: number, faultsUntil: number, burst: boolean): SinkPlan => {
   const plain = drawPlainSink(seed, index, faultsUntil, burst)
   const plan = burst ? plain : aging(plain, new Draw(seed, `age ${index}`))
@@ -227,10 +226,13 @@ export const drawSink = (seed: number, index: number, faultsUntil: number, burst
   return burst || !strains(seed) ? drawn : straining(drawn, new Draw(seed, `strain ${index}`))
 }
 
-/** Whether sinks get what they can't bear: by that alone nobody can tell whether one is away, so the journal has room for more. */
+/**
+ * Whether sinks get events that they can't bear. These alone don't show whether a sink is away, so the journal has room
+ * for more.
+ */
 const strains = (seed: number): boolean => new Draw(seed, "strains").chance(0.4)
 
-/** The sink as one that can't bear some events. Those that are tried again and again are given up within the seed. */
+/** Makes the sink unable to bear some events. Events that are retried again and again are given up within the seed. */
 const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
   if (draw.chance(0.4)) return plan
   const share = () => draw.pick([0, 0.03, 0.1])
@@ -238,7 +240,7 @@ const straining = (plan: SinkPlan, draw: Draw): SinkPlan => {
   const { delivery, backlog, ...config } = plan.config
   const retry = { ...delivery.retry, maxAttempts: delivery.retry.maxAttempts ?? draw.int(3, 5) }
   if (unbearable.drops === 0) return { ...plan, unbearable }
-  // Others must have room to pass: by those alone that it can't bear nobody can tell whether it is away.
+  // Other events must have room to pass: events that it can't bear don't show whether it is away.
   const larger = backlog?.whenFull === "refuse" ? { ...backlog, max: 1_000 } : backlog
   const room = { delivery: { ...delivery, retry, maxRetrying: 1_000 }, ...(larger && { backlog: larger }) }
   return { ...plan, unbearable, config: { ...config, ...room } }

@@ -1,10 +1,8 @@
 /**
- * The senders: they outlive the relay, send what they have until it is
- * acknowledged, and remember nothing of why it was not.
+ * The senders outlive the relay, send each body until it is acknowledged, and remember nothing of a refusal's reason.
  *
- * What ingest does with a body stands here in short (decode, route or
- * quarantine, append): its own reading of a request needs promises, which this
- * world has none of.
+ * They repeat ingest's work on a body in short (decode, route or quarantine, append), because ingest's own reading of a
+ * request needs promises, and this world has none.
  */
 import { Cause, Clock, Effect, Exit, Result } from "effect"
 import * as Envelope from "../../../src/event/Envelope.ts"
@@ -55,7 +53,7 @@ export class Senders {
     const kind = draw.next()
     if (kind < 0.03) return utf8.encode(`no envelope ${index} ${draw.next()}`)
     if (kind < 0.05) return new Uint8Array([0xff, 0xfe, index & 0xff, index >> 8])
-    // The same id as another event's now and then: other bytes make it an event of its own.
+    // Now and then the id of another event: other bytes make it an event of its own.
     const id = kind < 0.09 && index > 0 ? draw.int(0, index - 1) : index
     const type = kind >= 0.09 && kind < 0.1 ? "relay.dead_letter" : draw.pick(types)
     const size = burst ? 0 : draw.pick([0, 0, 100, 3_000, 20_000])
@@ -70,7 +68,7 @@ export class Senders {
     )
   }
 
-  /** Sends what is due, for as long as this life lasts. `now` is monotonic. */
+  /** Sends due deliveries, for as long as this life lasts. `now` is monotonic. */
   run(router: () => Router, now: () => number): Effect.Effect<never, never, Journal> {
     for (const delivery of this.#open) this.#later(delivery, now() + 100)
     this.#open.clear()

@@ -77,7 +77,7 @@ class Simulation {
     while (!this.#live(end)) this.#pause(200)
   }
 
-  /** Nobody runs for so long. */
+  /** Lets time pass without a relay. */
   #pause(millis: number): void {
     const { now, wallOffset } = this.#world
     this.#world = this.#newWorld({ now: now + millis, wallOffset })
@@ -187,7 +187,7 @@ class Simulation {
     })
   }
 
-  /** What runs beside the relay; ends when all is quiet. */
+  /** Runs the work beside the relay. Ends when all is quiet. */
   #busy(
     world: World,
     last: boolean,
@@ -226,7 +226,7 @@ class Simulation {
         Effect.gen({ self: this }, function* () {
           const before = this.#places.placed()
           const undo = this.#places.snapshot()
-          // From here on the file says so: it is what the next life finds.
+          // From here on the file has the change, and the next life finds it.
           this.#places.change(change)
           // A rename that is cut short, by a crash or by a disk that takes nothing, may cost the lane its pause.
           const began = world.now
@@ -259,7 +259,7 @@ class Simulation {
         yield* Effect.ignore(this.#beat(sinks()))
         yield* Effect.sleep(500)
         const statuses = yield* Operator.look(oracle)
-        // What a rename could not move while the disk failed, the next reload does.
+        // The next reload moves events that a rename could not move while the disk failed.
         if (statuses.some(({ name, condition }) => condition === "orphaned" && isRenamed(name)))
           yield* oneAtATime.withPermit(Effect.ignore(reload(this.#places.placed(), this.#places.routes())))
         if (senders.idle && Operator.isQuiet(statuses)) break
@@ -293,7 +293,7 @@ class Simulation {
     })
   }
 
-  /** An event that passes: only then is it plain that one which fails is at fault itself. */
+  /** Sends an event that passes: only then is it plain that a failing event is at fault itself. */
   #beat(sinks: ReadonlyArray<SimulatedSink>): Effect.Effect<unknown, JournalError, Journal | Archive> {
     const failing = sinks
       .filter(
@@ -329,5 +329,5 @@ const beatOf = (beat: number, receivedAt: number): Event => ({
   body: new TextEncoder().encode(`{"beat":${beat}}`),
 })
 
-/** The same seed, the same run, to the last step. */
+/** Plays a seed. The same seed repeats the same run, to the last step. */
 export const simulate = (seed: number, planted?: Life.Planted): Verdict => new Simulation(drawPlan(seed), planted).run()

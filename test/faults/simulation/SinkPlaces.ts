@@ -1,6 +1,6 @@
 /**
- * The config of a seed as it changes: which sinks there are, by place, and the
- * routes to them. Routes name places, so that a sink may change its name.
+ * The config of a seed as it changes: its sinks, by place, and the routes to them. Routes name places, so that a sink
+ * may change its name.
  */
 import { Duration } from "effect"
 import type { Route } from "../../../src/routing/Router.ts"
@@ -16,7 +16,7 @@ export class SinkPlaces {
   readonly #draw: Draw
   /** `undefined`: removed. */
   #places: ReadonlyArray<Placed | undefined>
-  /** Removed, and still what they were. */
+  /** Removed sinks, as they were. */
   #removed: ReadonlyArray<{ readonly place: number; readonly sink: SimulatedSink }> = []
   #sinksEver = 0
 
@@ -27,7 +27,7 @@ export class SinkPlaces {
     this.#places = plan.sinks.map(() => ({ sink: this.#newSink(), renamedFrom: undefined, tuned: 0 }))
   }
 
-  /** What takes back the changes from here on. */
+  /** Returns a function that undoes the changes from here on. */
   snapshot(): () => void {
     const [places, removed] = [this.#places, this.#removed]
     return () => {

@@ -1,11 +1,9 @@
 /**
- * The sinks: other people's systems, which outlive the relay. What they do is
- * drawn by the seed and changes with time; after the faults they work, but for
- * the events that they reject for ever.
+ * The sinks: other people's systems, which outlive the relay. Their behaviour is drawn by the seed and changes with
+ * time. After the faults they work, except for the events that they reject for ever.
  *
- * A sink holds the lane to the contract of `Sink.ts`: batches within their
- * limits, digests of one group, never more at once than its concurrency, none beyond its deadline,
- * none while the operator has paused the lane.
+ * A sink holds the lane to the contract of `Sink.ts`: batches within their limits, digests of one group, never more at
+ * once than its concurrency, none beyond its deadline, none while the operator has paused the lane.
  */
 import { crc32 } from "node:zlib"
 import { Duration, Effect } from "effect"
@@ -30,7 +28,7 @@ import type { Behaviour, SinkPlan, Unbearable } from "./Plan.ts"
 /** How much longer than its deadline an attempt may last: lanes look at theirs every 25 ms. */
 const tolerance = 60
 
-/** What the bug of a simulated sink says: in the log it is expected. */
+/** The message of a simulated sink's bug, which is expected in the log. */
 export const simulatedBug = "simulated: a bug"
 
 /** So often may an event that drops connections be tried within a second. */
@@ -188,7 +186,7 @@ export class SimulatedSink {
     return Effect.succeed(allSent)
   }
 
-  /** Takes what it likes. Where order is kept, what comes after a failed event of the same key fails too. */
+  /** Takes the events that it likes. If order is kept, events behind a failed event of the same key fail too. */
   #takeEach(batch: ReadonlyArray<Entry>, dislike: number): Failures {
     const failures = new Map<number, SinkError>()
     const stuck = new Set<string>()
@@ -218,7 +216,7 @@ export class SimulatedSink {
     return this.#draw.chance(0.2) ? new DeliveryRejected({ message }) : new DeliveryFailed({ message })
   }
 
-  // --- what it holds the lane to --------------------------------------------
+  // --- the lane's obligations -----------------------------------------------
 
   #accepts(batch: ReadonlyArray<Entry>, inFlight: number): void {
     const { config, batch: limits } = this.plan

@@ -1,17 +1,15 @@
 /**
  * One life of a relay: an event loop of its own, and a clock.
  *
- * **Promise.** What runs in it runs in an order that follows from the seed
- * alone. Fibers, sleeps, the journal's turns and timers are all steps of this
- * loop; nothing waits for real time. A crash is the loop that stops: between
- * two steps, or at the moment that `die` is called, after which whatever the
- * step still does is seen by nobody.
+ * **Promise.** Everything in it runs in an order that follows from the seed alone. Fibers, sleeps, the journal's turns
+ * and timers are all steps of this loop; nothing waits for real time. A crash stops the loop between two steps, or at
+ * the moment that `die` is called. After that, nobody sees whatever the step still does.
  *
- * **Why not TestClock.** It runs on the real event loop, as the journal's own
- * turns and timers would; those are what a crash must be able to come between.
+ * **Why not TestClock.** It runs on the real event loop, as the journal's own turns and timers would, and a crash must
+ * be able to come between those.
  *
- * **Trap.** While something runs in it, the globals are the world's. It is synchronous,
- * so no other code meets them; a promise would never be resolved in it.
+ * **Trap.** While something runs in it, the globals are the world's. It is synchronous, so no other code meets them; a
+ * promise would never be resolved in it.
  */
 import { Clock, Context, Duration, Effect, Logger, Random, References, Scheduler } from "effect"
 import { eventLoop } from "../../../src/event/EventLoop.ts"
@@ -26,7 +24,7 @@ interface Timer {
 const endless = 1_000_000
 
 export class World {
-  /** Monotonic milliseconds since the seed started: a life continues where the one before ended. */
+  /** Monotonic milliseconds since the seed started: a life continues at the time that the previous life reached. */
   now: number
   /** By how much the wall clock is ahead of `now`. */
   wallOffset: number
@@ -38,7 +36,7 @@ export class World {
   #next = 0
   /** The latest first: the next one is at the end. */
   readonly #timers: Array<Timer> = []
-  /** What `setTimeout` has given out. */
+  /** Timers that `setTimeout` has given out. */
   readonly #handles: Array<Timer> = []
   readonly #draw: Draw
 
@@ -67,7 +65,7 @@ export class World {
     return this.now + this.wallOffset
   }
 
-  /** Nothing is seen from now on. */
+  /** Ends the life: nothing is seen from now on. */
   die(): void {
     this.dead = true
   }
@@ -119,7 +117,7 @@ export class World {
     let high = this.#timers.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      // Those due at the same time go in the order they were set.
+      // Timers due at the same time keep the order in which they were set.
       if ((this.#timers[middle]?.at ?? 0) > timer.at) low = middle + 1
       else high = middle
     }

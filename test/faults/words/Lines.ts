@@ -1,4 +1,4 @@
-/** What the relay says, compared with what happened. */
+/** Compares the relay's statements with the facts. */
 import type { Event } from "../../../src/admin/api/EventApi.ts"
 import type { Replay } from "../../../src/admin/replay/ReplayReport.ts"
 import type { Lane, RelayHistory, Status } from "../../../src/admin/status/Status.ts"
@@ -21,7 +21,7 @@ import {
 } from "./Statements.ts"
 import { World } from "./World.ts"
 
-/** Within so many seconds a state must be told. */
+/** Seconds within which a state must be reported. */
 const within = 8
 
 const get = async <A>(world: World, path: string): Promise<A> =>

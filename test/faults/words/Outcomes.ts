@@ -7,7 +7,7 @@ import type { Statements } from "./Statements.ts"
 type Found = Pick<Event, "id" | "sinks" | "sequence" | "origin" | "copyOf" | "erased">
 type State = Event["sinks"][number]
 
-/** Those at the sink, under each name that it has had. */
+/** The states at the sink, under each name that it has had. */
 const statesAt = (place: Place, { sinks }: Found): ReadonlyArray<State> =>
   sinks.filter(({ sink }) => place.names.has(sink))
 
@@ -30,7 +30,7 @@ const wanted = (place: Place, number: number): ReadonlyArray<string> => [
 
 const isRefusal = ({ attempts }: State): boolean => attempts.at(-1)?.code === 413
 
-/** Why an event is in this state; empty where that is as it happened. */
+/** Returns the wrong part of an event's state, or an empty string. */
 const wrong = (
   say: Statements,
   { erased }: Found,
@@ -85,7 +85,7 @@ export const outcomes = (
   }
 }
 
-/** At any moment: what is told as delivered was taken, what is told as a dead letter was refused. */
+/** Holds at any moment: a receiver took each event reported as delivered, and refused each reported dead letter. */
 export const early = (say: Statements, told: ReadonlyArray<Found>): void => {
   for (const [number, events] of Map.groupBy(told, ({ id }) => numberOf(id))) {
     for (const place of say.world.places) {

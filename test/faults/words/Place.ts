@@ -1,6 +1,6 @@
 /**
- * A sink's receiver, and what is certain of the sink: what was routed to it,
- * what the receiver took and refused, and what an operator did.
+ * A sink's receiver, and the facts about the sink: the events routed to it, the events that the receiver took and
+ * refused, and the operator's acts.
  */
 import { bodyOf, numberOf, Receiver } from "../relay/Traffic.ts"
 
@@ -72,7 +72,7 @@ export class Place {
     this.#note()
   }
 
-  /** The relay has started: it counts anew. */
+  /** The relay has started, so its counts start again. */
   restarted(): void {
     this.receipts = 0
     this.refusals = 0
@@ -102,7 +102,7 @@ export class Place {
     return undefined
   }
 
-  /** Whether the sink gets what is routed to it. */
+  /** Whether the sink gets the events routed to it. */
   get passes(): boolean {
     return this.isInConfig && !this.isPaused && passing.has(this.mode)
   }
@@ -141,7 +141,7 @@ export class Place {
     this.#givenUp.set(number, this.givenUp(number) + this.waiting(number))
   }
 
-  /** The sum over all events of one of the above. */
+  /** Sums a count over all events. */
   total(count: (number: number) => number): number {
     let total = 0
     for (const number of this.copies.keys()) total += count(number)
@@ -152,7 +152,7 @@ export class Place {
     return this.total((number) => this.waiting(number))
   }
 
-  /** What it was owed and has not got, in words. */
+  /** Describes the events that the sink has not got. */
   get missing(): ReadonlyArray<string> {
     return [...this.copies]
       .filter(([number]) => this.waiting(number) !== 0)

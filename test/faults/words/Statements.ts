@@ -1,7 +1,6 @@
 /**
- * Each statement of the relay, compared with what is certain. A statement that
- * is not so is a sentence; all are asked again until none is left, within the
- * time in which a state must be told.
+ * Compares each statement of the relay with the facts. A false statement becomes a sentence. All statements are
+ * compared again until none is false, within the time in which a state must be reported.
  */
 import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -37,10 +36,10 @@ export class Statements {
   }
 }
 
-/** From this many events on a sink that can't be reached is known to be so. */
+/** From this many events on, a sink that can't be reached must be reported. */
 const telling = 5
 
-/** The states that a lane may be told to be in; none where it needs no mention. */
+/** Returns the states that may be reported for a lane. */
 export const conditionsOf = (place: Place): ReadonlyArray<Lane["condition"]> => {
   if (!place.isInConfig) return ["orphaned"]
   if (place.isPaused) return ["paused"]
@@ -51,7 +50,7 @@ export const conditionsOf = (place: Place): ReadonlyArray<Lane["condition"]> => 
   return known === "misconfigured" && place.mode === "away" ? [known, "waiting"] : [known]
 }
 
-/** A lane without a sink stays until an operator drops it; one that holds nothing need not be told of. */
+/** A lane without a sink stays until an operator drops it. An empty lane need not be reported. */
 const isListed = (place: Place): boolean => place.isInConfig || place.owed + place.deadLetters.length > 0
 
 /** The lanes, as `status`, `lanes list` and the API tell of them. */

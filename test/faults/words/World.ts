@@ -1,4 +1,4 @@
-/** A relay with its senders, its receivers and an operator who does something each round, and what is certain of all of them. */
+/** A relay with its senders, its receivers and an operator who acts each round, and the facts about all of them. */
 
 import { post, sign } from "../../lib/kit.ts"
 import type { Relay } from "../../lib/relay.ts"
@@ -8,7 +8,7 @@ import { Subject } from "../relay/Subject.ts"
 import { numberOf, path, secret } from "../relay/Traffic.ts"
 import { modes, Place } from "./Place.ts"
 
-/** Counts that begin anew with each start of the relay. */
+/** Counts that restart with each start of the relay. */
 const nothing = { accepted: 0, duplicates: 0, quarantined: 0, forged: 0, strays: 0 }
 
 const undecodable = (number: number): string => `no envelope ${number}`
@@ -20,17 +20,19 @@ export class World {
   counted = { ...nothing }
   /** Dead letters of the quarantine. */
   quarantined = 0
-  /** What the log has, whatever became of it. */
+  /** Number of events in the log, whatever their outcome. */
   appended = 0
   /** The maximum number of copies beyond these: a move appends pending events again, but no retries. */
   moved = 0
   /** Erased events. */
   readonly erased = new Set<number>()
-  /** Why the last reload must be told as refused. */
+  /** Whether the last reload must be reported as refused. */
   isRefused = false
-  /** Sinks came, went or changed their names since the start: a sink's counts may begin anew. */
+  /** Sinks came, went or changed their names since the start: a sink's counts may restart. */
   isRebuilt = false
-  /** What the last hour is to say: at most these, and at least as many less what a crash may have cost. */
+  /**
+   * Expected counts of the last hour: at most these, and at least these less `forgotten`, which a crash may have cost.
+   */
   readonly hour = { received: 0, refused: 0, delivered: 0 }
   readonly forgotten = { received: 0, refused: 0, delivered: 0 }
   readonly replays: Array<{ readonly id: string; readonly sink: string; readonly count: number }> = []
@@ -75,7 +77,10 @@ export class World {
     return from[Math.floor(this.random() * from.length)]
   }
 
-  /** A step of the operator or of a fault, drawn by the seed; what it was. None comes again before the others. */
+  /**
+   * Plays a step of the operator or of a fault, drawn by the seed, and returns its name. No step repeats before the
+   * others have come.
+   */
   async step(): Promise<string> {
     for (;;) {
       if (this.#deck.length === 0) this.#deck = [...this.#steps]
@@ -335,7 +340,7 @@ export class World {
     return signal
   }
 
-  /** A crash may forget what was counted since the start; no more, because a stop stores all of it. */
+  /** A crash may lose the counts since the start. It loses no more, because a stop stores all of them. */
   #endLife(isCrash: boolean): void {
     const delivered = this.delivered
     this.hour.delivered += delivered
