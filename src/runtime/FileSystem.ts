@@ -1,6 +1,6 @@
 /** File operations that Effect's file system does not have. */
 
-import { closeSync, openSync } from "node:fs"
+import { closeSync, existsSync, openSync, statfsSync } from "node:fs"
 import { readFile, rename, rm, stat, statfs, writeFile } from "node:fs/promises"
 import { resolve } from "node:path"
 import process from "node:process"
@@ -33,11 +33,72 @@ export const lastChange = (file: string): Effect.Effect<FileChange | undefined> 
     () => undefined,
   )
 
-/** Bytes that an unprivileged user may still write to the disk of `path`. `undefined` if unknown. */
-export const freeBytes = (path: string): Effect.Effect<number | undefined> =>
+/** Some file systems, such as Btrfs, have no limit of files, and report 0 of 0. */
+const hasNoFileLeft = (directory: string): boolean => {
+  try {
+    const { files, ffree } = statfsSync(directory)
+    return files > 0 && ffree === 0
+  } catch {
+    return false
+  }
+}
+
+const denied = (directory: string): string =>
+  `the relay's user may not write in ${directory}. Give it the journal's directory and the files in it`
+
+const causes: Readonly<Record<string, (directory: string) => string>> = {
+  ENOSPC: (directory) =>
+    hasNoFileLeft(directory)
+      ? `the disk of ${directory} can hold no more files, though it has free space (\`df -i\`). Delete files there`
+      : `the disk of ${directory} is full. Free some space`,
+  EDQUOT: (directory) =>
+    `the quota of the relay's user on the disk of ${directory} is used up. Raise it, or free some space`,
+  EROFS: (directory) => `the file system of ${directory} is read-only. The kernel's log says why`,
+  EACCES: denied,
+  EPERM: denied,
+  EIO: (directory) => `the disk of ${directory} fails to write. The kernel's log says more; replace the disk`,
+  EMFILE: () => "the relay has too many files open. Raise its limit (`ulimit -n`, LimitNOFILE=)",
+}
+
+/** Returns why a write in a directory failed with the system's code, and what to do. `undefined` for other codes. */
+export const whyNotWritten = (code: string, directory: string): string | undefined => causes[code]?.(directory)
+
+/** The types of file systems that are kept in memory. */
+const inMemory: Readonly<Record<number, string>> = { 16914836: "tmpfs", 2240043254: "ramfs" }
+const overlay = 0x794c_7630
+
+/** Reports whether a container's first process, or one that it started, is this process. */
+const isContained = (parent: number): boolean =>
+  parent <= 1 &&
+  (existsSync("/.dockerenv") || existsSync("/run/.containerenv") || "KUBERNETES_SERVICE_HOST" in process.env)
+
+/** Returns why synced files of the type of a directory's file system are lost at a restart; `undefined` if they are kept. */
+export const volatility = (type: number, inContainer: boolean): string | undefined => {
+  const memory = inMemory[type]
+  if (memory !== undefined) return `a file system in memory (${memory}), so a restart of the machine loses it`
+  return type === overlay && inContainer
+    ? "the container's own file system, which is deleted with the container: mount a volume there"
+    : undefined
+}
+
+interface Disk {
+  /** Bytes that an unprivileged user may still write. */
+  readonly freeBytes: number
+  /** Files that may still be created. `undefined` if the file system has no limit of them. */
+  readonly freeFiles: number | undefined
+  /** Why its files are lost at a restart; `undefined` if they are kept. */
+  readonly volatility: string | undefined
+}
+
+/** The disk of a path; `undefined` if it is unknown. */
+export const diskOf = (path: string): Effect.Effect<Disk | undefined> =>
   Effect.promise(() =>
     statfs(path).then(
-      ({ bavail, bsize }) => bavail * bsize,
+      ({ bavail, bsize, files, ffree, type }) => ({
+        freeBytes: bavail * bsize,
+        freeFiles: files > 0 ? ffree : undefined,
+        volatility: volatility(type, isContained(process.ppid)),
+      }),
       () => undefined,
     ),
   )

@@ -22,7 +22,8 @@ import * as Clients from "../../enrichment/Clients.ts"
 import type { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
 import type { Inspected, JournalFile } from "../../journal/JournalType.ts"
 import * as WallClock from "../../journal/WallClock.ts"
-import { freeBytes } from "../../runtime/FileSystem.ts"
+import { codeOf } from "../../runtime/Errors.ts"
+import { diskOf, whyNotWritten } from "../../runtime/FileSystem.ts"
 import {
   fileIdentity,
   type Holder,
@@ -287,7 +288,14 @@ const sizeOf = (path: string) =>
     Effect.match(fs.stat(path), { onSuccess: ({ size }) => Number(size), onFailure: () => 0 }),
   )
 
-const refused = (what: string, { reason }: PlatformError.PlatformError, of = ""): readonly [Verdict, string] => {
+const refused = (
+  what: string,
+  { reason }: PlatformError.PlatformError,
+  { of = "", directory = "" }: { readonly of?: string; readonly directory?: string } = {},
+): readonly [Verdict, string] => {
+  const cause = codeOf("cause" in reason ? reason.cause : undefined)
+  const known = reason._tag === "PermissionDenied" || directory === "" ? undefined : whyNotWritten(cause, directory)
+  if (known !== undefined) return ["wrong", `${what} can't be written: ${known}`]
   if (reason._tag === "BadResource") return ["wrong", `${what} is a file, not a directory: correct "journal.path"`]
   const why = reason._tag === "PermissionDenied" ? "permission denied" : (reason.description ?? reason._tag)
   return [
@@ -310,7 +318,7 @@ const mayWrite = (file: string) =>
       onSome: ({ uid, mode }) =>
         `; it belongs to the user ${Option.getOrElse(uid, () => "?")} and has the mode ${(mode & 0o7777).toString(8).padStart(4, "0")}`,
     })
-    return [refused(`the journal's file ${file}`, mayAccess.failure, of)]
+    return [refused(`the journal's file ${file}`, mayAccess.failure, { of })]
   })
 
 const beside = ["", "-wal", "-shm", "-lock", "-mark"]
@@ -326,17 +334,22 @@ const check = Effect.fnUntraced(function* ({ path: journal, maxSize, minFree }: 
   const writing = Result.match(written, {
     onSuccess: sync,
     onFailure: (error): readonly [Verdict, string] =>
-      isUnknown(error) ? ["warning", `${shown} ${unchecked}`] : refused(`the journal's directory ${shown}`, error),
+      isUnknown(error)
+        ? ["warning", `${shown} ${unchecked}`]
+        : refused(`the journal's directory ${shown}`, error, { directory: shown }),
   })
   const own =
     Result.isFailure(written) && isUnknown(written.failure)
       ? []
       : (yield* Effect.forEach(beside, (suffix) => mayWrite(journal + suffix))).flat()
   const used = (yield* sizeOf(journal)) + (yield* sizeOf(`${journal}-wal`))
+  const found = yield* diskOf(nearest)
   return [
     at(...writing),
     ...own.map((found) => at(...found)),
-    at(...room({ free: yield* freeBytes(nearest), used, maxSize, minFree })),
+    at(...room({ free: found?.freeBytes, used, maxSize, minFree })),
+    ...few(found?.freeFiles).map((found) => at(...found)),
+    ...(found?.volatility === undefined ? [] : [at("warning", `the journal is on ${found.volatility}`)]),
   ]
 })
 
@@ -375,6 +388,20 @@ export const room = ({ free, used, maxSize, minFree }: Room): readonly [Verdict,
       ]
     : ["ok", `${left}, enough for a journal of ${bytes(maxSize)}`]
 }
+
+/** The journal's own files, and a temporary one. */
+const neededFiles = 16
+
+/** Reports a disk that has space, and can hold hardly any more files. */
+export const few = (free: number | undefined): ReadonlyArray<readonly [Verdict, string]> =>
+  free === undefined || free >= neededFiles
+    ? []
+    : [
+        [
+          "warning",
+          `room for only ${count(free, "more file")}, though the disk has free space (df -i): delete files there`,
+        ],
+      ]
 
 // Checks that the config's certificates are usable, don't expire soon, and have a complete chain.
 

@@ -3,7 +3,16 @@
  * machine.
  */
 import { afterAll, describe, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -11,6 +20,7 @@ import { Effect, Layer, Redacted, Result } from "effect"
 import { render } from "../../../src/cli/commands/doctor.ts"
 import {
   certificates,
+  few,
   finder,
   judge,
   port,
@@ -21,6 +31,7 @@ import {
 } from "../../../src/cli/reports/doctorFindings.ts"
 import type { Webhook } from "../../../src/config/Config.ts"
 import * as SqliteJournal from "../../../src/journal/sqlite/SqliteJournal.ts"
+import { volatility } from "../../../src/runtime/FileSystem.ts"
 import { ServeError } from "../../../src/runtime/Runtime.ts"
 import { lane, start } from "../../admin/fixture.ts"
 import { webhook as webhookOf } from "../../ingest/fixture.ts"
@@ -329,6 +340,42 @@ describe("of the disk it says", () => {
     // The journal needs no more free space once it is as large as maxSize, or larger.
     expect(of(1 * gib, 12 * gib)[0]).toBe("ok")
     expect(of(undefined, 0)[0]).toBe("warning")
+  })
+})
+
+/** A directory in memory, or `undefined` if this machine has none. */
+const inMemory = ["/dev/shm"].find((at) => existsSync(at) && volatility(statfsSync(at).type, false) !== undefined)
+
+describe("of the journal's file system it says", () => {
+  test.if(inMemory !== undefined)("that a restart loses a journal in memory", async () => {
+    const path = join(mkdtempSync(`${inMemory}/relay-doctor-`), "journal.db")
+    try {
+      const file = await config({ journal: { path, maxSize: "1 MiB", minFree: "1 MiB" } })
+      const { code, of } = await examine(file)
+      expect(code).toBe(0)
+      expect(of("disk").filter(({ verdict }) => verdict === "warning")).toEqual([
+        expect.objectContaining({
+          message: "the journal is on a file system in memory (tmpfs), so a restart of the machine loses it",
+        }),
+      ])
+    } finally {
+      rmSync(join(path, ".."), { recursive: true })
+    }
+  })
+
+  test("that a container's own file system goes with the container, and nothing about the same type elsewhere", () => {
+    const [overlay, ext4, btrfs] = [0x794c_7630, 0xef53, 0x9123_683e]
+    expect(volatility(overlay, true)).toContain("deleted with the container: mount a volume")
+    expect([volatility(overlay, false), volatility(ext4, true), volatility(btrfs, true)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+
+  test("how many more files a disk with free space can hold, if these are few", () => {
+    expect(few(15)).toEqual([["warning", expect.stringMatching(/^room for only 15 more files.*df -i/)]])
+    expect([few(16), few(undefined)]).toEqual([[], []])
   })
 })
 

@@ -7,7 +7,7 @@
  * replaced.
  */
 import { chmodSync, mkdirSync, rmSync, statSync } from "node:fs"
-import { dirname } from "node:path"
+import { dirname, join } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import { hasProperty } from "effect/Predicate"
 import { canLock, type FileLock, lockFile } from "../../../runtime/FileSystem.ts"
@@ -16,7 +16,7 @@ import { unavailable } from "../../JournalError.ts"
 import { connectBeside, isBusy, isCorrupt, words } from "../rows/SqliteConnection.ts"
 import { lockOf } from "../SqliteConfig.ts"
 import * as OwnFiles from "./OwnFiles.ts"
-import { classify } from "./SqliteFailure.ts"
+import { causeOf, classify } from "./SqliteFailure.ts"
 
 /** Why the journal's directory can't be used, and what to do about it. */
 const whyNoDirectory = (directory: string, error: unknown): string => {
@@ -28,7 +28,7 @@ const whyNoDirectory = (directory: string, error: unknown): string => {
     case "EPERM":
       return `its directory ${directory} can't be made: permission denied; make it, for the relay's user`
     default:
-      return `${words(error)}. Its directory must be writable`
+      return `${words(error)}: ${causeOf(join(directory, "journal.db"), false)}`
   }
 }
 

@@ -1,9 +1,10 @@
 /** The meaning of SQLite's errors for the relay, and parts of transactions that can fail separately. */
 
-import { fsyncSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
+import { existsSync, fsyncSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import { orUndefined } from "../../../event/Tolerance.ts"
+import { whyNotWritten } from "../../../runtime/FileSystem.ts"
 import { lockHolderWords, withFile } from "../../../runtime/Files.ts"
 import { broken, full, JournalError, locked, unavailable } from "../../JournalError.ts"
 import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/SqliteConnection.ts"
@@ -11,20 +12,6 @@ import { errorCode, isBusy, isCorrupt, isFull, primary, words } from "../rows/Sq
 const probeBytes = 64 * 1024
 /** Lifetime of a cached cause in milliseconds, so that a failing disk isn't probed for each refusal. */
 const keptFor = 1_000
-
-const denied = (directory: string): string =>
-  `the relay's user may not write in ${directory}. Give it the journal's directory and the files in it`
-
-const causes: Readonly<Record<string, (directory: string) => string>> = {
-  ENOSPC: (directory) => `the disk of ${directory} is full. Free some space`,
-  EDQUOT: (directory) =>
-    `the quota of the relay's user on the disk of ${directory} is used up. Raise it, or free some space`,
-  EROFS: (directory) => `the file system of ${directory} is read-only. The kernel's log says why`,
-  EACCES: denied,
-  EPERM: denied,
-  EIO: (directory) => `the disk of ${directory} fails to write. The kernel's log says more; replace the disk`,
-  EMFILE: () => "the relay has too many files open. Raise its limit (`ulimit -n`, LimitNOFILE=)",
-}
 
 const passes = (directory: string): string =>
   `a write to the disk of ${directory} failed, and passes when it is tried again. Look at the kernel's log for a failing disk`
@@ -49,7 +36,7 @@ const tryWrite = (path: string): string | undefined => {
   const probe = `${path}-probe`
   try {
     // The directory may be writable while the file isn't.
-    withFile(`${path}-mark`, "r+", () => {})
+    if (existsSync(`${path}-mark`)) withFile(`${path}-mark`, "r+", () => {})
     remove(probe)
     withFile(probe, "wx", (fd) => {
       writeSync(fd, Buffer.alloc(probeBytes, 1))
@@ -94,7 +81,7 @@ const find = (path: string, wasFull: boolean): string => {
   const directory = dirname(path)
   const code = tryWrite(path) ?? (wasFull ? "ENOSPC" : undefined)
   if (code === undefined) return passes(directory)
-  return causes[code]?.(directory) ?? `a write in ${directory} fails (${code})`
+  return whyNotWritten(code, directory) ?? `a write in ${directory} fails (${code})`
 }
 
 /** True if the file is read-only or can't be opened. */

@@ -1,7 +1,9 @@
 /** Opens the engine for the length of a scope, and reads the state in memory at the start. */
+import { dirname } from "node:path"
 import { Clock, Duration, Effect, Latch, type Scope } from "effect"
 import { eventLoop } from "../../../event/EventLoop.ts"
 import { repeating } from "../../../event/Rounds.ts"
+import { diskOf } from "../../../runtime/FileSystem.ts"
 import type { JournalBroken, JournalError } from "../../JournalError.ts"
 import { Passing } from "../../stream/Backlog.ts"
 import { expiredBefore, type WallClock } from "../../WallClock.ts"
@@ -39,7 +41,16 @@ export const openEngine = (options: SqliteConfig): Effect.Effect<Engine, Journal
         if (engine.brokenBy === undefined) engine.checkpoints.run()
         engine.store.close()
       }),
-  ).pipe(Effect.tap(({ store }) => Effect.forEach(store.notes, (note) => Effect.logWarning(note), { discard: true })))
+  ).pipe(
+    Effect.tap(({ store }) => Effect.forEach(store.notes, (note) => Effect.logWarning(note), { discard: true })),
+    Effect.tap(({ store: { path } }) =>
+      Effect.flatMap(diskOf(dirname(path)), (disk) =>
+        disk?.volatility === undefined
+          ? Effect.void
+          : Effect.logWarning(`The journal ${path} is on ${disk.volatility}: what is accepted doesn't outlive that`),
+      ),
+    ),
+  )
 
 /** Starts the engine, in slices. The latch opens when it is ready or broken. Fails if the first slice fails. */
 export const start = Effect.fnUntraced(function* (

@@ -70,6 +70,11 @@ describe("SQLite's temporary files", () => {
 describe("the disk of a journal", () => {
   for (const [what, mount, told] of [
     ["is full", "head -c 65536 /dev/zero > AT/x || true", "the disk of AT is full. Free some space"],
+    [
+      "can hold no more files",
+      "mount -o remount,nr_inodes=2 AT",
+      "the disk of AT can hold no more files, though it has free space (`df -i`). Delete files there",
+    ],
     ["is read-only", "mount -o remount,ro AT", "the file system of AT is read-only. The kernel's log says why"],
   ] as const) {
     test.if(mounts !== undefined)(`is named if it ${what}${skipped}`, () => {
@@ -79,6 +84,16 @@ describe("the disk of a journal", () => {
       expect(printed(script, prepare)).toBe(told.replace("AT", disk))
     })
   }
+})
+
+describe("a new journal on a disk that can hold no more files", () => {
+  test.if(mounts !== undefined)(`is refused with that reason${skipped}`, () => {
+    const disk = directory(options().path, "few")
+    const script = `try { open(${text(join(disk, "journal.db"))}) } catch ({ message }) { console.log(message) }`
+    expect(printed(script, `mount -t tmpfs -o nr_inodes=1 tmpfs ${disk}`)).toContain(
+      `the disk of ${disk} can hold no more files`,
+    )
+  })
 })
 
 describe("a backup to a disk that is full", () => {
