@@ -171,7 +171,7 @@ describe("a single command on the operations page", () => {
     FILE: () => join(state, "newer/journal.db"),
     TO: () => join(state, "salvaged.ndjson"),
     // An earlier journal, because a backup of the running journal is refused.
-    "/var/backups/relay.db": () => join(state, "newer/journal.db"),
+    "/var/backups/relay-2026-11-28.db": () => join(state, "newer/journal.db"),
   }
 
   test("works on a relay in the situation that it is for", async () => {

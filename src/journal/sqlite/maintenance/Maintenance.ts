@@ -223,7 +223,10 @@ export const check = (path: string): Effect.Effect<CheckReport, MaintenanceError
 
 /** Requires that the file is new, and isn't a file of the journal's own: the next start would read it. */
 const requireFree = (path: string, to: string, what: string): Effect.Effect<void, MaintenanceError> => {
-  if (existsSync(to)) return new MaintenanceError({ message: `${to} exists already; ${what} never overwrites.` })
+  if (existsSync(to)) {
+    const hint = 'name a new file, such as "relay-$(date +%F).db"'
+    return new MaintenanceError({ message: `${to} exists already, and ${what} never overwrites: ${hint}.` })
+  }
   const isOwn = ["", ...filesBeside].some((suffix) => fileIdentity(path + suffix) === fileIdentity(to))
   return isOwn ? new MaintenanceError({ message: `${to} is a file of the journal's own: name another.` }) : Effect.void
 }
