@@ -69,6 +69,17 @@ const open = (shared: number): Write => {
     })
 }
 
+/** Reports whether standard error is connected to systemd's journal; `stream` is the variable JOURNAL_STREAM. */
+export const isJournal = (stream: string | undefined): boolean => {
+  if (stream === undefined) return false
+  try {
+    const { dev, ino } = fstatSync(2, { bigint: true })
+    return stream === `${dev}:${ino}`
+  } catch {
+    return false
+  }
+}
+
 const opened = new Map<number, Write>()
 
 /** Returns the writer of standard output (1) or standard error (2). */

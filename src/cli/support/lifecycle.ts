@@ -8,6 +8,7 @@ import {
   Exit,
   Formatter,
   Logger,
+  type LogLevel,
   Queue,
   Schedule,
   Scope,
@@ -31,12 +32,13 @@ import { type Restart, RestartRefused } from "../../reload/Reload.ts"
 import { Notify } from "../../runtime/Notify.ts"
 import * as Handover from "../../runtime/ProcessHandover.ts"
 import { awaitSignal, type Signal, stopItself } from "../../runtime/Runtime.ts"
-import { Stderr } from "../../runtime/Stderr.ts"
+import { isJournal, Stderr } from "../../runtime/Stderr.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { limit } from "../../telemetry/Repeats.ts"
 import { again, type CommandError, failed } from "./CommandError.ts"
 import { Json } from "./flags.ts"
 import { count, type Paint, paintMessages, plain, span } from "./output.ts"
+import { Program } from "./Program.ts"
 
 /**
  * The log of `relay run`, on stderr: text on a terminal, JSON lines elsewhere. Repeated lines are counted and
@@ -82,7 +84,24 @@ const lines = (style: Paint) =>
     return `${style("dim", timestamp)} ${shown} ${plain(message)}${style("dim", facts.join(""))}${cause === undefined ? "" : `\n${cause}`}`
   })
 
-const formatOf = (isJson: boolean) => (isJson ? Effect.succeed(json) : Effect.map(paintMessages, lines))
+/** Syslog's priority of a level. */
+const priorityOf = (level: LogLevel.LogLevel): number => {
+  if (level === "Fatal" || level === "Error") return 3
+  if (level === "Warn") return 4
+  return level === "Debug" || level === "Trace" ? 7 : 6
+}
+
+/**
+ * Puts the priority before each line, as sd-daemon(3) has it, so that `journalctl --priority` selects by it. The
+ * journal takes it off. Otherwise all lines have the same priority there.
+ */
+const forJournal = (format: Logger.Logger<unknown, string>) =>
+  Logger.make((line) => format.log(line).replaceAll(/^/gm, `<${priorityOf(line.logLevel)}>`))
+
+const formatOf = Effect.fnUntraced(function* (isJson: boolean) {
+  const format = isJson ? json : lines(yield* paintMessages)
+  return isJournal((yield* Program).env.JOURNAL_STREAM) ? forJournal(format) : format
+})
 
 export const layer = (isJson: boolean) =>
   Logger.layer([Effect.flatMap(formatOf(isJson), (format) => limit(Logger.withConsoleError(format)))])

@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test"
-import { Console, Effect, Layer, Stdio } from "effect"
+import { fstatSync } from "node:fs"
+import { Cause, Console, Effect, Layer, Stdio } from "effect"
 import { Json } from "../../../src/cli/support/flags.ts"
 import * as Logging from "../../../src/cli/support/lifecycle.ts"
 import { Program } from "../../../src/cli/support/Program.ts"
@@ -35,6 +36,30 @@ describe("the log", () => {
     const plain = stderr(false)
     yield* say.pipe(Effect.provide(Logging.layer(false)), Effect.provide(plain.services))
     expect(plain.written).toEqual(["1970-01-01T00:00:00.000Z WARN  the sink said\ufffd[2J  event=evt_1"])
+  })
+
+  it.effect("has a priority before each line if systemd's journal reads it, and none elsewhere", function* () {
+    const { dev, ino } = fstatSync(2, { bigint: true })
+    for (const [stream, prefix] of [
+      [`${dev}:${ino}`, ["<4>{", "<3>{", "<6>{"]],
+      [`${dev}:${ino + 1n}`, ["{", "{", "{"]],
+      ["", ["{", "{", "{"]],
+    ] as const) {
+      const journal = stderr(false, { JOURNAL_STREAM: stream })
+      const all = Effect.all([Effect.logWarning("one"), Effect.logError("two"), Effect.logInfo("three")])
+      yield* all.pipe(Effect.provide(Logging.layer(true)), Effect.provide(journal.services))
+      expect(journal.written.map((line) => line.slice(0, line.indexOf("{") + 1))).toEqual([...prefix])
+    }
+  })
+
+  it.effect("has a priority before each line of an error with its cause", function* () {
+    const { dev, ino } = fstatSync(2, { bigint: true })
+    const journal = stderr(false, { JOURNAL_STREAM: `${dev}:${ino}` })
+    const failed = Effect.logError("failed", Cause.die(new Error("first\nsecond")))
+    yield* failed.pipe(Effect.provide(Logging.layer(false)), Effect.provide(journal.services))
+    const all = journal.written.join("\n").split("\n")
+    expect(all.length).toBeGreaterThan(1)
+    expect(all.filter((line) => !line.startsWith("<3>"))).toEqual([])
   })
 
   it.effect("has colours on a terminal, and none with NO_COLOR", function* () {
