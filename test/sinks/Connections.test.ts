@@ -44,7 +44,7 @@ it.effect("an attempt that times out closes the connections that were idle since
   expect(open.size).toBe(3)
   const hanging = yield* Effect.forkChild(use(() => Effect.never))
   yield* TestClock.adjust("1 second")
-  // This one is in use after the attempt began, and succeeds.
+  // This connection succeeds after the hanging attempt began, so it stays in use.
   const good = yield* use(number)
   yield* Fiber.interrupt(hanging)
   expect(yield* use(number)).toBe(good)

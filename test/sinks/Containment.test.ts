@@ -1,4 +1,4 @@
-/** To whom an error belongs that nobody caught: by the context that it was thrown in, and by its stack. */
+/** Decides which sink an uncaught error belongs to, by its async context and its stack. */
 import { describe, expect, test } from "bun:test"
 import { culprits, type Owner } from "../../src/sinks/Containment.ts"
 

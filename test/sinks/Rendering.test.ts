@@ -16,7 +16,7 @@ import { credentials } from "./sns/snsSink.ts"
 
 const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
 
-/** An event whose object no JSON can be written of. */
+/** An event whose object is nested too deep to be written as JSON. */
 const deep = (sequence: number): Entry =>
   entry(sequence, {
     body: bytes(

@@ -1,4 +1,4 @@
-/** The pages of the brokers' sinks name every header that a message has, and no other. */
+/** The pages of the brokers' sinks name all headers of a message, and no others. */
 import { describe, expect, test } from "bun:test"
 import { readPage } from "../lib/docs.ts"
 import { preview } from "./preview.ts"
@@ -11,7 +11,7 @@ const configs: Readonly<Record<string, object>> = {
 }
 const trace = { traceparent: `00-${"ab".repeat(16)}-${"cd".repeat(8)}-01`, tracestate: "a=b" }
 
-/** The names in the first column of a page's table of headers, by what its last column says of a format. */
+/** The names in the first column of a page's table of headers, from the rows whose last column includes the format. */
 const named = (type: string, format: string): ReadonlyArray<string> => {
   const [, table = ""] =
     /^\| header \| value \| sent \|\n.*\n((?:\|.*\n)*)/m.exec(readPage(`src/sinks/${type}/${type}.md`)) ?? []

@@ -1,4 +1,4 @@
-/** Bodies of the user's own, as local sinks receive them, and the reasons of dead letters. */
+/** Custom bodies as local sinks receive them, and the reasons of dead letters. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -35,7 +35,7 @@ type Config = Readonly<Record<string, unknown>>
 
 interface Opened {
   readonly sink: Sink
-  /** The bodies that were received, once this many were. */
+  /** Returns the received bodies once there are `count`. */
   readonly bodies: (count: number) => ReadonlyArray<string> | Promise<ReadonlyArray<string>>
 }
 

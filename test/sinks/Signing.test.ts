@@ -1,4 +1,4 @@
-/** The relay's own signatures, as the libraries and the published examples of each scheme verify them. */
+/** The relay's own signatures, verified by each scheme's libraries and published examples. */
 import { describe, expect, test } from "bun:test"
 import { createHmac } from "node:crypto"
 import { Result, Schema } from "effect"

@@ -1,7 +1,6 @@
 /**
- * Opens sinks and sends by them as standard input says, a line a call: the
- * other side of `elsewhereSink.ts`. It runs under Bun, under Deno and compiled,
- * so that a sink is held to its contract wherever the relay runs.
+ * Opens sinks and sends by them as standard input says, one call per line. It is the other side of `elsewhereSink.ts`.
+ * It runs under Bun, under Deno and compiled, so that sinks are held to their contract under each.
  */
 import process from "node:process"
 import { createInterface } from "node:readline"
@@ -22,7 +21,7 @@ export type Asked =
 
 const encodeError = Schema.encodeSync(SinkError)
 
-/** Bytes as base64: JSON has none. */
+/** Decodes bytes from base64, because JSON has no bytes. */
 const revive = (key: string, value: unknown): unknown =>
   key === "body" && typeof value === "string" ? new Uint8Array(Buffer.from(value, "base64")) : value
 

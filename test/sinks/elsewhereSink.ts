@@ -1,7 +1,6 @@
 /**
- * A sink that is open in another process, under another runtime or in a binary:
- * to a test it is a sink like any other, so the suites that are written for one
- * run against it as they are.
+ * A sink that is open in another process, under another runtime or in a binary. Suites for local sinks run against it
+ * unchanged.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -89,7 +88,7 @@ function base64(this: object, key: string, value: unknown): unknown {
 
 const decodeError = Schema.decodeUnknownSync(SinkError)
 
-/** One process for each runtime; it ends with this one, when its standard input does. */
+/** One process for each runtime. It ends with this process, when its standard input ends. */
 const started = new Map<string, Call>()
 
 const callOf = (under: string): Call => {
@@ -104,7 +103,7 @@ export const startElsewhere = (under: string): Promise<void> =>
 
 let sinks = 0
 
-/** Opens a sink of a type from its config as it is written in the file, under `deno` or in a `binary`. */
+/** Opens a sink under `deno` or in a `binary`, from its config as written in the file. */
 export const openElsewhere = (
   under: string,
   type: string,
@@ -118,7 +117,7 @@ export const openElsewhere = (
     )
     const { batch, hasAdvice } = opened as { readonly batch: Sink["batch"]; readonly hasAdvice: boolean }
     return {
-      // JSON has no infinity.
+      // JSON can't express infinity.
       batch: { ...batch, maxBytes: batch.maxBytes ?? Number.POSITIVE_INFINITY },
       send: (batch) =>
         Effect.map(

@@ -1,6 +1,6 @@
 /**
- * The tests of the whole program that the sinks of services share. It runs as a process: RELAY_UNDER chooses the
- * runtime, or the binary, which must find the service's client library inside itself.
+ * Tests of the whole program that the sinks of services share. The program runs as a process. RELAY_UNDER selects the
+ * runtime, or the binary, which must contain the service's client library.
  */
 import { expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -24,16 +24,16 @@ export interface ProgramContract {
   readonly env?: Env
   /** Sinks that deliver. */
   readonly delivers?: {
-    /** How they deliver, for the title. */
+    /** The manner of their delivery, for the title. */
     readonly how: string
     readonly make: (cwd: string) => Promise<{
       readonly sinks: Sinks
-      /** `relay validate` advises this. */
+      /** Expected advice of `relay validate`. */
       readonly advises?: string
       readonly received: Readonly<Record<string, Received>>
       /** Sinks that keep the order of their events. */
       readonly ordered?: ReadonlyArray<string>
-      /** These must not be printed. */
+      /** Texts that must not be printed. */
       readonly secrets: ReadonlyArray<string>
       readonly stop?: () => Promise<unknown>
     }>
@@ -49,10 +49,10 @@ export interface ProgramContract {
       readonly says: Readonly<Record<string, string>>
     }>
   }
-  /** A sink whose service is away when the relay starts. */
+  /** A sink whose service is unavailable when the relay starts. */
   readonly waits?: () => Promise<{
     readonly sink: object
-    /** Its failure, in the messages of `relay validate` and `relay run`. */
+    /** The failure in the messages of `relay validate` and `relay run`. */
     readonly failure: string
     readonly start: () => Promise<unknown>
     readonly received: Received

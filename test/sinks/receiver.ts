@@ -1,6 +1,6 @@
 /**
- * A local HTTP server for the length of a scope; on `node:http`, so that the
- * same one runs under Bun and Deno.
+ * A local HTTP server that runs until its scope closes. It uses `node:http`, so that the same server runs under Bun and
+ * Deno.
  */
 import { once } from "node:events"
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http"
@@ -24,7 +24,7 @@ export interface Listening {
   readonly connections: () => number
 }
 
-/** Listens on a free port; closing the scope cuts every connection. */
+/** Listens on a free port. Closing the scope cuts every connection. */
 export const listening = (server: Server, scheme = "http"): Effect.Effect<Listening, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -51,7 +51,7 @@ export const listening = (server: Server, scheme = "http"): Effect.Effect<Listen
 
 export type Handler = (request: Received, response: ServerResponse, raw: IncomingMessage) => void
 
-/** Hands a request on when all of it is there. */
+/** Passes on a request once it is complete. */
 const whole =
   (handler: Handler): RequestListener =>
   (request, response) => {

@@ -34,7 +34,7 @@ export const entry = (sequence: number, event: Partial<Event> = {}): Entry => ({
 export const entries = (count: number, from = 1): ReadonlyArray<Entry> =>
   Array.from({ length: count }, (_, index) => entry(from + index))
 
-/** The reason an effect fails with; `undefined` when it succeeds. Anything else than a `SinkError` is thrown on. */
+/** The reason of a failed effect, or `undefined` if it succeeds. Failures other than a `SinkError` are rethrown. */
 export const reasonOf = <A>(effect: Effect.Effect<A, SinkError>): Effect.Effect<Reason | undefined> =>
   Effect.flatMap(Effect.exit(effect), (exit) => {
     if (Exit.isSuccess(exit)) return Effect.succeed(undefined)

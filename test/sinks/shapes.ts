@@ -1,4 +1,4 @@
-/** Bodies that every sink can make of an event, by the keys of its config. */
+/** Bodies that every sink can build from an event, by the keys of its config. */
 import { Effect } from "effect"
 import * as Jmespath from "../../src/formats/jmespath/Jmespath.ts"
 import { entry, envelope } from "./samples.ts"
@@ -6,7 +6,7 @@ import { entry, envelope } from "./samples.ts"
 interface Shape {
   readonly title: string
   readonly config: { readonly format: "template"; readonly body: unknown }
-  /** The body of `entry(1)`, as it is received. */
+  /** The body of `entry(1)` as a target receives it. */
   readonly value: unknown
 }
 
@@ -27,10 +27,10 @@ export const shapes: ReadonlyArray<Shape> = [
   },
 ]
 
-/** An expression without a result makes the JSON value `null`. */
+/** An expression without a result gives the JSON value `null`. */
 export const nothing = { format: "template", body: { jmespath: "data.nowhere" } } as const
 
-/** A body that is twice as large as the text of the event's object. */
+/** A body twice as large as the text of the event's object. */
 export const doubled = { format: "template", body: { text: "{{/data/object/text}}{{/data/object/text}}" } } as const
 
 /** An event whose object has a text of this size. */

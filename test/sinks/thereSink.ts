@@ -10,7 +10,7 @@ import { openElsewhere, startElsewhere } from "./elsewhereSink.ts"
 
 const under = process.env.RELAY_UNDER
 
-/** Opens a sink of the type; RELAY_UNDER says under which runtime, or in a binary. */
+/** Opens a sink of the type. RELAY_UNDER selects another runtime, or a binary. */
 export const openThere = <Config>(
   name: string,
   type: SinkType<Config>,
@@ -22,10 +22,10 @@ export const openThere = <Config>(
       : openElsewhere(under, name, config()),
   )
 
-/** Starts what RELAY_UNDER names: before a suite, because it takes longer than a test may. */
+/** Starts the process that RELAY_UNDER names. Call it before a suite, because it takes longer than a test may. */
 export const startThere = (): Promise<void> => (under === undefined ? Promise.resolve() : startElsewhere(under))
 
-/** Makes suites that need a part: each runs against it, or says why it was skipped and how to have it. */
+/** Makes suites that need a part. Each runs against the part, or reports why it was skipped and how to get it. */
 export const suitesWith =
   <Part>(reasonToSkip: () => string | undefined, shared: () => Promise<Part>) =>
   (title: string, body: (part: () => Part) => void): void =>

@@ -1,4 +1,4 @@
-/** Answers of alert services as public reports have them (`test/reports/sinks.md`). */
+/** Answers of alert services, taken from public reports (`test/reports/sinks.md`). */
 import { describe, expect } from "bun:test"
 import type { Reason } from "../../../src/sinks/Sink.ts"
 import { it } from "../../lib/effect.ts"

@@ -45,7 +45,7 @@ describe("a batch of events that belong together", () => {
       body: bytes(JSON.stringify({ ...envelope(sequence), data: { type, object: { id: object } } })),
     })
 
-  /** The bodies that a service was sent for these batches. */
+  /** Sends these batches to a service. Returns the bodies that it accepted. */
   const sent = Effect.fnUntraced(function* (
     name: Name,
     batches: ReadonlyArray<ReadonlyArray<Entry>>,

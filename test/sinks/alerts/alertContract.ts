@@ -20,7 +20,7 @@ export interface AlertContract {
   /** The type's name in `Sinks.ts`. */
   readonly type: string
   readonly service: Service
-  /** The keys that it needs beside `url`, as the local service wants them; all of them are secrets. */
+  /** The keys that the local service requires in addition to `url`. All of them are secrets. */
   readonly config?: Readonly<Record<string, string>>
   /** The key that holds its credentials, if it is neither the URL nor a key of the service's own. */
   readonly credentials?: "headers"
@@ -32,7 +32,7 @@ export interface AlertContract {
 
 const types: Readonly<Record<string, AnySinkType>> = sinks
 
-/** Opens a sink of the type; with `digestKey` as in a lane of digests. */
+/** Opens a sink of the type. With `digestKey` it is opened as in a lane of digests. */
 export const openAlert = Effect.fnUntraced(function* (type: string, config: object, digestKey?: string) {
   const sinkType = types[type]
   if (sinkType === undefined) throw new Error(`there is no sink type ${type}`)

@@ -1,4 +1,4 @@
-/** Text of every kind that an alert service might stumble over, or obey, from a seed. */
+/** Seeded text of every kind that an alert service might fail on or interpret. */
 import { seeded } from "../../lib/seeded.ts"
 
 const pieces = [
@@ -69,7 +69,7 @@ export const hostiles = (count: number, seed = 20_261_121): ReadonlyArray<string
   return Array.from({ length: count }, () => hostile(random))
 }
 
-/** 2 MB, of what takes most room when it is escaped or encoded. */
+/** Texts of 2 MB made of characters that grow most when they are escaped or encoded. */
 export const huge = ["<", "漢", "\\", "\0", "👨‍👩‍👧‍👦", " "].map((piece) =>
   piece.repeat(Math.ceil((2 * 1024 * 1024) / piece.length)),
 )

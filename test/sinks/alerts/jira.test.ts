@@ -1,4 +1,4 @@
-/** The recipe for Jira Service Management keeps to its limits: `message` 130 characters, `alias` 512. */
+/** The example for Jira Service Management keeps its limits: `message` 130 characters, `alias` 512. */
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { Schema } from "effect"
@@ -23,7 +23,7 @@ test("Jira accepts the alert's message and alias for any event", () => {
   const matches = list(route?.match).map(String)
   expect(matches).toHaveLength(5)
   for (const match of matches) {
-    // A pattern may match the longest type that there is.
+    // A pattern may match the longest possible type.
     const type = match.includes("*") ? match.replace("*", "x".repeat(longest - match.length)) : match
     const [sent] = Http.preview(decoded, [
       entry(1, {

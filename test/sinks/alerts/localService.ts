@@ -7,14 +7,17 @@ type Json = Readonly<Record<string, unknown>>
 export const fields = (value: unknown): Json => (typeof value === "object" && value !== null ? (value as Json) : {})
 export const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
-/** Characters as code points and as UTF-16 code units: a service may mean either. */
+/**
+ * Whether a value is a text within a limit. The limit is in UTF-16 code units, so it also holds in code points, which
+ * some services count.
+ */
 export const isText = (value: unknown, most: number): value is string =>
   typeof value === "string" && value.trim() !== "" && value.length <= most
 
 export const isTime = (value: unknown): boolean =>
   typeof value === "string" && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value))
 
-/** Every text in a value: its keys, too. */
+/** All texts in a value, including its keys. */
 const textsOf = (value: unknown): ReadonlyArray<string> => {
   if (typeof value === "string") return [value]
   if (Array.isArray(value)) return value.flatMap(textsOf)

@@ -17,7 +17,7 @@ it.live("after one attempt without an answer no connection that was idle then is
   const { url, sockets } = yield* serve((_, response, { socket }) => {
     if (dropped.has(socket)) return
     waiting.push(() => response.end(JSON.stringify({ Successful: [{ Id: "0" }] })))
-    // The first are answered together, so that each has a connection.
+    // The first requests are answered together, so that each opens a connection.
     if (waiting.length >= held) for (const answer of waiting.splice(0)) answer()
   })
   const sink = yield* openSqs(() => ({ queueUrl: `${url}/123456789012/events` }))
@@ -45,7 +45,7 @@ it.live("a sink whose credentials were refused leaves no connection open when it
     waiting.push(() => response.end(JSON.stringify({ Attributes: {} })))
     if (waiting.length === 2) response.writeHead(403).end(errorJson("ExpiredToken", "The token is expired"))
   })
-  // It closes no idle connection by itself.
+  // The server never closes an idle connection.
   server.keepAliveTimeout = 0
   const { url, sockets } = yield* listening(server)
   yield* Effect.scoped(
@@ -54,12 +54,12 @@ it.live("a sink whose credentials were refused leaves no connection open when it
       const first = yield* Effect.forkChild(sink.check, { startImmediately: true })
       while (waiting.length === 0) yield* Effect.sleep("1 millis")
       expect((yield* Effect.flip(sink.check)).reason._tag).toBe("SinkMisconfigured")
-      // Its connection is idle from now on.
+      // The connection of the first check is idle from now on.
       waiting[0]?.()
       yield* Fiber.join(first)
     }),
   )
-  // By itself it would end after 15 seconds.
+  // An idle connection would end after 15 seconds.
   for (let turn = 0; turn < 500 && sockets.size > 0; turn++) yield* Effect.sleep("10 millis")
   expect(sockets.size).toBe(0)
 })

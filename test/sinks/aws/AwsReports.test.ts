@@ -1,4 +1,4 @@
-/** Answers of AWS, and of emulators, as public reports have them (`test/reports/sinks.md`). */
+/** Answers of AWS and of emulators, taken from public reports (`test/reports/sinks.md`). */
 import { describe, expect } from "bun:test"
 import { Effect } from "effect"
 import type { Reason, Sink } from "../../../src/sinks/Sink.ts"
@@ -13,7 +13,7 @@ import { awsServer, errorJson } from "./awsServer.ts"
 
 type Row = readonly [title: string, status: number, code: string, message: string, tag: Reason["_tag"], says: RegExp]
 
-/** A denial of an action on a resource, as AWS words it. */
+/** A denied action on a resource, in AWS's words. */
 const denial = (action: string, because: string): string =>
   `User: arn:aws:sts::123456789012:assumed-role/relay/i is not authorized to perform: ${action} on resource: arn:aws:x:eu-west-1:123456789012:events ${because}`
 
@@ -87,7 +87,7 @@ const ofSqs: ReadonlyArray<Row> = [
   ],
 ]
 
-/** The reason why an event fails; `undefined` if it is sent. */
+/** The reason why an event fails, or `undefined` if it is sent. */
 const reasonOf = (sink: Sink) => Effect.map(sink.send([entry(1)]), (failures) => failures.get(0)?.reason)
 
 describe("an answer of SNS as reported", () => {

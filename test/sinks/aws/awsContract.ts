@@ -9,7 +9,7 @@ import type { Received } from "../../parts/Queues.ts"
 import { entries, entry, envelope, reasonOf } from "../samples.ts"
 import type { Fate, Refusal } from "./awsServer.ts"
 
-/** How the server fails: some entries by their event's id, or each batch. */
+/** The server's failures: refused entries by their event's id, or the fate of each batch. */
 export interface Failing {
   readonly refuse?: Readonly<Record<string, Refusal>>
   readonly fate?: Fate
@@ -22,7 +22,7 @@ export interface Started {
   readonly requests: () => ReadonlyArray<ReadonlyArray<string>>
   /** The bytes of each request, as AWS counts them. */
   readonly sizes: () => ReadonlyArray<number>
-  /** The ids of the events that have passed, in order. */
+  /** The ids of the accepted events, in order. */
   readonly passed: () => ReadonlyArray<string>
 }
 
@@ -45,22 +45,25 @@ export interface AwsContract {
     readonly says: Readonly<Record<string, string>>
   }
   readonly answers: ReadonlyArray<Answer>
-  /** The answers are also those to a check. */
+  /** Whether a check gets the same answers. */
   readonly checks: boolean
-  /** The sink has asked for the target on the connection before. If that is reset, Bun may send the request again. */
+  /**
+   * Whether the sink has already used the connection to query the target. If that connection is reset, Bun may send the
+   * request again.
+   */
   readonly keepsConnection?: boolean
-  /** How messages name the target. */
+  /** The name of the target in messages. */
   readonly target: (url: string) => string
   readonly config: Schema.Decoder<unknown>
   /** Keys of a config that works. */
   readonly valid: Readonly<Record<string, unknown>>
-  /** Keys of configs that can never work, with a part of the message. */
+  /** Keys that can never work, each with a part of the message. */
   readonly wrong: ReadonlyArray<readonly [config: Readonly<Record<string, unknown>>, says: string]>
 }
 
 export const canary = "canary-of-an-answer"
 
-/** Something that is not the service, and answers with a page. */
+/** The answer of a server that isn't the service. */
 export const page = `<html>${canary}</html>`
 
 export const reasons = (failures: Failures) =>

@@ -17,10 +17,10 @@ export const bodiesOf =
   async ({ length }: ReadonlyArray<string>): Promise<ReadonlyArray<string>> =>
     (await Effect.runPromise(received(length))).map(({ body }) => body)
 
-/** The signed bodies, of messages that are CloudEvents. */
+/** The signed bodies of messages that are CloudEvents. */
 export const dataOf = (target: Received) => async (sent: ReadonlyArray<string>) =>
   (await bodiesOf(target)(sent)).map((body) => JSON.stringify(JSON.parse(body).data))
 
-/** The types of messages, once there are `count`. */
+/** Returns the types of messages once there are `count`. */
 export const typesOf = async ({ received }: Received, count: number) =>
   (await Effect.runPromise(received(count))).map(({ attributes }) => attributes.type).toSorted()

@@ -1,11 +1,11 @@
 /**
- * An SQS and an EventBridge for what moto lacks: it holds to the limits of a
- * request as AWS counts them, and fails as a test says.
+ * An SQS and an EventBridge for cases that moto doesn't cover: it applies the limits of a request as AWS counts them,
+ * and fails on request.
  */
 import { Effect, type Scope } from "effect"
 import { serve } from "../receiver.ts"
 
-/** An entry of a request, as it came. */
+/** An entry of a request, as received. */
 export type Sent = Readonly<Record<string, unknown>>
 
 /** The fate of a request: an HTTP answer, or none. */

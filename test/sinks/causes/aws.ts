@@ -63,7 +63,7 @@ const sns = told(
   [
     ...keys.map(([name, todo, code]): Wrong => [name, todo.replace("THING", "topic"), `KMS${code}`, 400]),
     ...common("").map(
-      // Its protocol has another code for a signature.
+      // SNS's protocol has another code for a wrong signature.
       ([name, todo, code, status, message]): Wrong => [
         name,
         todo,

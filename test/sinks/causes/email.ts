@@ -19,7 +19,7 @@ const atData = (code: number, text: string): Options => ({
     stream.on("end", () => done(reply(code, text))).resume()
   },
 })
-/** Takes a login without TLS, and whatever it is. */
+/** Accepts any login, without TLS. */
 const login: Options = { allowInsecureAuth: true, onAuth: (_, __, done) => done(null, { user: "relay" }) }
 const auth = { username: "relay", password: "a-long-password" }
 

@@ -1,4 +1,7 @@
-/** HTTP: proxies on the way, by Squid, and access tokens, by an endpoint and receivers that answer as real ones do. */
+/**
+ * HTTP: proxies, tested with Squid, and access tokens, tested with an endpoint and receivers that answer like real
+ * ones.
+ */
 import type { ServerResponse } from "node:http"
 import process from "node:process"
 import { Effect, Schema, type Scope } from "effect"
@@ -29,7 +32,7 @@ const check = (config: Config): Said =>
 
 const variables = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "NO_PROXY", "no_proxy"]
 
-/** With a proxy for everything. */
+/** Runs with a proxy for all requests. */
 const through = (proxy: string, said: Said): Said =>
   Effect.acquireUseRelease(
     Effect.sync(() => {

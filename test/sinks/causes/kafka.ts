@@ -19,7 +19,7 @@ const causes = async (): Promise<ReadonlyArray<Cause>> => {
     .unref()
   await once(deaf, "listening")
   const { ca, client: certificate, clientKey: key, strangerCa } = certificates
-  // The certificate names the host `client`.
+  // The certificate is for the host `client`.
   const misnamed = createTlsServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (socket) =>
     socket.end(),
   )

@@ -1,4 +1,4 @@
-/** Slack, by the words that it answers with. */
+/** Slack, by the texts of its answers. */
 import { Effect } from "effect"
 import { openAlert } from "../alerts/alertContract.ts"
 import { serve } from "../receiver.ts"

@@ -21,7 +21,7 @@ export interface Told {
   readonly reason: Reason | undefined
 }
 
-/** Brings all causes about, and says what each was taken for. */
+/** Produces all causes. Returns the sink's reason for each. */
 export const tell = async ({ causes }: Part): Promise<ReadonlyArray<Told>> =>
   Effect.runPromise(
     Effect.forEach(await causes(), (cause) =>
@@ -33,7 +33,7 @@ export const tell = async ({ causes }: Part): Promise<ReadonlyArray<Told>> =>
     ),
   )
 
-/** The message without what differs from run to run. */
+/** The message without the parts that differ between runs. */
 const steady = (message: string): string =>
   message
     .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:1234")

@@ -12,7 +12,7 @@ sinkContract("the console sink", {
   make: Effect.sync(() => {
     const chunks: Array<Uint8Array> = []
     return {
-      // Takes a few bytes at a time, like a pipe that is nearly full.
+      // Accepts a few bytes at a time, like a pipe that is nearly full.
       open: open(async (bytes) => {
         const some = Uint8Array.from(bytes.subarray(0, 50_000))
         chunks.push(some)

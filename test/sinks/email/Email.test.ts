@@ -40,7 +40,7 @@ const last = ({ taken }: Smtp): Taken => {
   return found
 }
 
-/** An event of this type, whose body says so. */
+/** An event of this type, both in its field and in its body. */
 const typed = (sequence: number, type: string, object: unknown = { id: `cal_${sequence}` }) =>
   entry(sequence, { type, body: bytes(JSON.stringify({ ...envelope(sequence), data: { type, object } })) })
 
@@ -158,7 +158,7 @@ describe("a mail", () => {
       expect(first?.mail.headers.map(({ key }) => key)).not.toContain("bcc")
       expect(first?.mail.subject).not.toMatch(/\p{Cc}|\u202e/u)
       expect(first?.mail.text?.replaceAll("\n", "")).not.toMatch(/\p{Cc}|\u202e/u)
-      // Lines of SMTP have 998 bytes at most.
+      // SMTP allows at most 998 bytes in a line.
       expect(Math.max(...(first?.raw ?? "").split("\r\n").map((line) => line.length))).toBeLessThan(998)
     },
     { config: { subject: "{{type}} {{id}} {{/data/object/note}}", text: "{{id}}\n{{/data/object/note}}" } },
@@ -279,7 +279,7 @@ describe("a session", () => {
   })
 
   const mail = Buffer.from("Subject: hello\r\n\r\nhello\r\n")
-  /** Sends a mail to a server that answers all commands but one; "." is the end of the mail. */
+  /** Sends a mail to a server that answers all commands except one. "." is the end of the mail. */
   const unanswered = Effect.fnUntraced(function* (silentAt: string) {
     const arrived = yield* Deferred.make<{ readonly answer: () => void }>()
     const server = createServer((socket) => {
@@ -470,7 +470,7 @@ describe("a mail that some addresses have not got", () => {
       yield* sink.send([entry(1)])
       expect(smtp.taken.map(({ to }) => to)).toEqual([["one@example.com"], ["two@example.com"], ["three@example.com"]])
       expect(new Set(smtp.taken.map(({ mail }) => mail.messageId)).size).toBe(1)
-      // It is forgotten once all have it.
+      // The sink forgets the partial delivery once all addresses have the mail.
       asked.length = 0
       yield* sink.send([entry(1)])
       expect(asked).toHaveLength(3)

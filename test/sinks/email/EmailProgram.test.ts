@@ -1,4 +1,4 @@
-/** The whole program with email sinks, as a process: RELAY_UNDER chooses the runtime, or the binary. */
+/** The whole program with email sinks, as a process. RELAY_UNDER selects the runtime, or the binary. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { bodies, deliver, writeConfig } from "../../lib/kit.ts"
 import { relay, startRelay } from "../../lib/relay.ts"
@@ -15,7 +15,7 @@ describe("relay run with email sinks", () => {
   afterAll(() => box.remove())
   const mail = (more: object) => ({ type: "email", server: box.server, security: "none", ...mailConfig, ...more })
   const delivery = { timeout: "500 millis", retry: { initial: "100 millis", max: "200 millis" } }
-  /** The mails of a sink, by what its subjects begin with. */
+  /** The mails of a sink, identified by the prefix of its subjects. */
   const taken = async (subject: string, count: number): Promise<ReadonlyArray<string>> => {
     const found = () =>
       box

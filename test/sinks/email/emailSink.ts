@@ -1,9 +1,9 @@
-/** Email sinks for tests, here or in what RELAY_UNDER names. */
+/** Email sinks for tests, here or under the runtime that RELAY_UNDER names. */
 import { Email } from "../../../src/sinks/email/Email.ts"
 import { openThere } from "../thereSink.ts"
 
 export const mailConfig = { from: "Relay <relay@example.com>", to: ["oncall@example.com"] }
 
-/** Without TLS unless told. */
+/** TLS is off by default. */
 export const openEmail = (more: () => Record<string, unknown>) =>
   openThere("email", Email, () => ({ ...mailConfig, security: "none", ...more() }))

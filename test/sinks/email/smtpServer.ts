@@ -42,7 +42,7 @@ export const greeting = Effect.fnUntraced(function* (...words: ReadonlyArray<str
   return { server: `127.0.0.1:${port}`, sent }
 })
 
-/** Listens on loopback; `options` are smtp-server's. By default without TLS and without a login. */
+/** Listens on loopback, by default without TLS and without a login. `options` are smtp-server's. */
 export const startSmtp = async (options: SMTPServerOptions = {}, port = 0): Promise<Smtp> => {
   const taken: Array<Taken> = []
   let ever = 0

@@ -33,7 +33,7 @@ const started = Effect.fnUntraced(function* (behaviour: Behaviour = {}, more: Re
 
 beforeAll(startThere, 120_000)
 
-/** Opens a sink to the server, whose bus is there, and which fails as the contract says. */
+/** Opens a sink to the server, which has the bus and fails as the contract says. */
 const start: AwsContract["start"] = ({ refuse = {}, fate } = {}) =>
   Effect.map(
     started({

@@ -3,7 +3,7 @@ import { EventBridge } from "../../../src/sinks/eventbridge/EventBridge.ts"
 import { reasonToSkip, sharedMoto } from "../../parts/Moto.ts"
 import { openThere, suitesWith } from "../thereSink.ts"
 
-/** An access key that nobody gave. */
+/** Credentials that belong to nobody. */
 export const credentials = { accessKeyId: "test", secretAccessKey: "canary-3f9a1c" }
 
 export const eventBusArn = "arn:aws:events:eu-west-1:123456789012:event-bus/events"

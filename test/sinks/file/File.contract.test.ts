@@ -8,7 +8,7 @@ import { bodies } from "../../lib/lines.ts"
 
 const config = (path: string): FileConfig => ({ path, format: "raw", rotate: { daily: false } })
 
-/** File descriptors of this process that lead below a directory. */
+/** Open file descriptors of this process for files below a directory. */
 const descriptors = (root: string): number =>
   readdirSync("/proc/self/fd").filter((fd) => {
     try {
@@ -26,7 +26,7 @@ sinkContract("the file sink", {
     const path = join(root, "deep", "events.ndjson")
     return {
       open: File.open(config(path)),
-      // A batch that settled is in the file: there is nothing to wait for.
+      // A settled batch is in the file, so there is nothing to wait for.
       received: () => Effect.sync(() => bodies(readFileSync(path))),
       held: Effect.sync(() => descriptors(root)),
     }

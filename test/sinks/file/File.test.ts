@@ -31,7 +31,7 @@ const bodies = (path: string) => linesOf(readFileSync(path)).map((body) => Buffe
 const expected = (from: number, to: number) =>
   entries(to - from + 1, from).map(({ event }) => Buffer.from(event.body).toString())
 
-/** A file that a relay began, with this text in it. */
+/** A file with this text, as an earlier relay left it. */
 const begun = Effect.fnUntraced(function* (path: string, text: string) {
   yield* Effect.scoped(Effect.flatMap(open({ path }), (sink) => sink.send(entries(1))))
   truncateSync(path, 0)
@@ -103,7 +103,7 @@ describe("a file", () => {
         const random = seeded(seed)
         const below = (limit: number) => Math.floor(random() * limit)
         const valid: Array<string> = []
-        // One in forty is longer than the window.
+        // One file in forty is longer than the window.
         const start = seed % 40 === 0 ? 9_000 : 3
         for (let index = 0; index < start; index++) valid.push(JSON.stringify({ index, x: "ü".repeat(500) }))
         const parts = valid.map((line) => `${line}\n`)

@@ -1,4 +1,7 @@
-/** Appends batches to the file named on the command line, and prints how many events have passed after each, until it is killed. */
+/**
+ * Appends batches to the file named on the command line until it is killed. Prints the number of delivered events after
+ * each batch.
+ */
 import { writeSync } from "node:fs"
 import process from "node:process"
 import { Effect } from "effect"

@@ -1,7 +1,6 @@
 /**
- * Sends batches to the file named on the command line until one fails, then
- * makes room and sends that one again. Run under `ulimit -f`: a file that can't
- * grow is the nearest thing to a full disk that needs no disk of its own.
+ * Sends batches to the file named on the command line until a batch fails, then makes room and sends that batch again.
+ * It runs under `ulimit -f`, because a file that can't grow behaves almost like a full disk.
  */
 import { readFileSync, truncateSync } from "node:fs"
 import process from "node:process"
@@ -9,7 +8,7 @@ import { Effect } from "effect"
 import { File } from "../../../src/sinks/file/File.ts"
 import { entries, reasonOf } from "../samples.ts"
 
-// Without a handler the signal would end the process before the write could fail.
+// Without a handler the signal would end the process before the write fails.
 process.on("SIGXFSZ", () => {})
 
 const path = process.argv[2] ?? ""

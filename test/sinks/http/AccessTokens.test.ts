@@ -20,7 +20,7 @@ type OAuth = NonNullable<(typeof HttpConfig.Encoded)["oauth"]>
 
 const credentials = { clientId: client.id, clientSecret: client.secret }
 
-/** A sink to a receiver that answers as `handler` does, with tokens of the endpoint. */
+/** A sink to a receiver that answers by `handler`, with tokens from the endpoint. */
 const opened = Effect.fnUntraced(function* (
   oauth: { readonly tokenUrl: string } & Partial<OAuth>,
   handler: Handler = (_, response) => response.end(),
@@ -36,7 +36,7 @@ const opened = Effect.fnUntraced(function* (
   return { sink, received, bearers: () => received.map(({ headers }) => headers.authorization) }
 })
 
-/** Answers 401 to every other token than this one. */
+/** Answers 401 to every token except this one. */
 const only =
   (token: () => string): Handler =>
   ({ headers }, response) =>
@@ -320,7 +320,7 @@ describe("a token endpoint", () => {
     const codes = {
       invalid_scope: /"oauth.scope"/,
       invalid_target: /"oauth.audience"/,
-      // A property of every object.
+      // The name of a property of every object.
       constructor: /constructor; it says "no"; check "oauth", and the client there$/,
       "canary said": /an error of its own; it says "no"/,
     }

@@ -16,7 +16,7 @@ import { bytes, entries, entry, envelope, reasonOf } from "../samples.ts"
 
 const open = (config: typeof HttpConfig.Encoded) => Http.open(Schema.decodeUnknownSync(HttpConfig)(config))
 
-/** Sends one event to a server that keeps the request and answers as `handler` does. */
+/** Sends one event to a server that keeps the request and answers by `handler`. */
 const sendTo = Effect.fnUntraced(function* (
   handler: Handler,
   config: Partial<typeof HttpConfig.Encoded> = {},
@@ -374,7 +374,7 @@ describe("a receiver that misbehaves", () => {
   it.live("by closing idle connections costs no event", function* () {
     const answer = "HTTP/1.1 204 No Content\r\n\r\n"
     const behaviours = [
-      // Closed while nothing is sent, unannounced; and at the sight of a second request.
+      // The first closes without notice while the connection is idle, the second when the next request arrives.
       (socket: Socket) => socket.end(answer),
       (socket: Socket) => socket.write(answer, () => socket.once("data", () => socket.destroy())),
     ]

@@ -1,4 +1,4 @@
-/** An HTTP sink of an alert API: one request opens an alert and another ends it, by one key. */
+/** An HTTP sink for an alert API. One request opens an alert and another ends it, by the same key. */
 import { describe, expect, test } from "bun:test"
 import { Effect, Schema } from "effect"
 import type { AlertNote, Entry } from "../../../src/event/Event.ts"
@@ -18,7 +18,9 @@ const recovery = (sequence: number) => event(sequence, "connected_account.reconn
 
 const key = "connected_account.refresh_failed/acct_1/cna_1"
 
-/** A sink of a server that answers each path with a status, 200 unless given. `digestKey` is the key of a lane of digests. */
+/**
+ * A sink to a server that answers each path with a status (default: 200). `digestKey` is the key of a lane of digests.
+ */
 const opened = Effect.fnUntraced(function* (
   config: (url: string) => object,
   statuses: Readonly<Record<string, number>> = {},
@@ -86,7 +88,7 @@ describe("an HTTP sink of an alert API", () => {
     const summary = "A calendar has lost its access and must be connected again (acct_1)"
     expect(sent()).toEqual([
       ["POST", "/", ["trigger", "k", summary]],
-      // The answer is 404: the service has no such alert any more, so nothing is left to update.
+      // The answer is 404. The service no longer has the alert, so there is nothing to update.
       ["PATCH", "/alerts/k", ["update", "k", `2 × ${summary}`]],
       ["POST", "/", ["trigger", "k", `Reminder: 3 × ${summary}`]],
       ["POST", "/", ["resolve", "k", `Resolved: 4 × ${summary}`]],

@@ -10,7 +10,7 @@ import { entry } from "../samples.ts"
 
 const reference = readFileSync(new URL("../../../src/sinks/http/http.md", import.meta.url), "utf8")
 
-/** The rows of the table that has this heading. */
+/** The rows of the table with this heading. */
 const rowsOf = (heading: string): ReadonlyArray<ReadonlyArray<string>> => {
   const lines = reference.split("\n")
   const start = lines.indexOf(heading)

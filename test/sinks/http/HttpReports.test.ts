@@ -1,4 +1,4 @@
-/** Answers of receivers as public reports have them (`test/reports/sinks.md`), given to an HTTP sink. */
+/** Answers of receivers to an HTTP sink, taken from public reports (`test/reports/sinks.md`). */
 import { describe, expect } from "bun:test"
 import { createServer } from "node:net"
 import { Effect, Schema } from "effect"
@@ -8,7 +8,7 @@ import { it } from "../../lib/effect.ts"
 import { listening, serve } from "../receiver.ts"
 import { bytes, entry, reasonOf } from "../samples.ts"
 
-/** Sends an event to a receiver that answers like this, and returns the reason why it failed. */
+/** Sends an event to a receiver that answers like this. Returns the reason of the failure. */
 const answered = Effect.fnUntraced(function* (
   status: number,
   body: string,

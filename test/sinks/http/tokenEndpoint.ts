@@ -1,4 +1,6 @@
-/** An authorization server's token endpoint for the length of a scope: client credentials, and nothing else. */
+/**
+ * The token endpoint of an authorization server that supports client credentials only. It runs until its scope closes.
+ */
 import type { ServerResponse } from "node:http"
 import { Effect } from "effect"
 import { type Received, serve } from "../receiver.ts"
@@ -8,7 +10,7 @@ export const client = { id: "relay", secret: "canary-client-secret" }
 const json = (response: ServerResponse, status: number, body: object, headers: Record<string, string> = {}) =>
   response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body))
 
-/** Whether a request is the client's, in a header or in the body. */
+/** Whether a request has the client's credentials, in a header or in the body. */
 const isClient = ({ headers, body }: Received): boolean => {
   const basic = `Basic ${Buffer.from(`${client.id}:${encodeURIComponent(client.secret).replaceAll("-", "%2D")}`).toString("base64")}`
   const form = new URLSearchParams(Buffer.from(body).toString())

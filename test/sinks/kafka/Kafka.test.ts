@@ -186,7 +186,7 @@ withBroker("the Kafka sink against a real broker", (broker) => {
           for (const id of ["kept", "removed"]) expect(yield* send(id)).toEqual(new Map())
           expect(yield* keysTo("removed")).toEqual(["kept", "removed"])
           expect(yield* send("removed", "client.deleted")).toEqual(new Map())
-          // A segment is compacted after a later record has started the next one.
+          // Kafka compacts a segment once a later record has started the next segment.
           for (let turn = 1; ; turn++) {
             yield* Effect.sleep("1100 millis")
             yield* send(`turn-${turn}`)

@@ -41,7 +41,7 @@ const peers: Readonly<Record<string, (socket: Socket) => void>> = {
 
 const heard = (act: (socket: Socket) => void) => (socket: Socket) => act(socket.on("error", () => {}))
 
-/** A sink by each client for each peer. */
+/** A sink for each pair of client and peer. */
 const closing = async (): Promise<Readonly<Record<string, object>>> => {
   const authority = makeAuthority(cwd)
   const { pem } = authority.issue("server", "IP:127.0.0.1")
@@ -79,7 +79,7 @@ const why = /closed the connection|ECONNRESET|EPIPE/
 const linesOf = (file: string): number =>
   existsSync(join(cwd, file)) ? readFileSync(join(cwd, file), "utf8").split("\n").length - 1 : 0
 
-/** Runs the relay twice over sinks that take nothing; the other sink has everything each time. */
+/** Runs the relay twice with sinks that can't deliver. The other sink gets everything each time. */
 const lives = async (sinks: Readonly<Record<string, object>>, why: RegExp): Promise<void> => {
   const names = Object.keys(sinks)
   const validated = async (): Promise<string> => {
@@ -88,7 +88,8 @@ const lives = async (sinks: Readonly<Record<string, object>>, why: RegExp): Prom
     return stdout
   }
   const { config, url, admin } = await writeConfig(cwd, { ...sinks, other: { type: "file", path: "other.ndjson" } })
-  // On a busy machine a connection may take longer than `requestTimeout`: then it says so, until one does not.
+  // On a busy machine a connection may take longer than `requestTimeout`, and `validate` reports that. So this repeats
+  // it until each sink reports its cause.
   await until(async () => {
     const lines = (await validated()).split("\n")
     return names.every((name) => why.test(lines.find((line) => line.includes(` ${name} `)) ?? ""))
@@ -99,7 +100,7 @@ const lives = async (sinks: Readonly<Record<string, object>>, why: RegExp): Prom
     const running = await startRelay(config, { cwd })
     for (const one of sent.splice(0, 5)) expect(await deliver(url, one)).toBe(202)
     await until(() => linesOf("other.ndjson") === before + 5 * round)
-    // Each has tried and failed, more than once.
+    // Waits until each sink has failed.
     const failures = async (): Promise<ReadonlyMap<string, string>> => {
       const { lanes } = JSON.parse(await (await fetch(`${admin}/api/v1/status`)).text()) as Status
       return new Map(lanes.map(({ name, lastFailure }) => [name, lastFailure?.message ?? ""]))

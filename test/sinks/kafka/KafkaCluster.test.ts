@@ -22,7 +22,7 @@ const times = {
 const perTenth = 100
 const partitions = 6
 
-/** Appends without an end; `sent` counts. */
+/** Appends until interrupted. `sent` counts the events. */
 const load = Effect.fnUntraced(function* (sent: Ref.Ref<number>) {
   for (;;) {
     const from = yield* Ref.get(sent)
@@ -108,14 +108,15 @@ suitesWith(reasonToSkip, startCluster)("the Kafka sink when the leaders of a clu
       const follower = nodes.find(({ id }) => id !== leader)
       if (follower === undefined) return yield* Effect.die("no broker follows")
       yield* Effect.addFinalizer(() => Effect.sync(() => follower.signal("SIGCONT")))
-      // The client would ask the first of the list for as long as that takes connections.
+      // The frozen broker still accepts connections, so the client would keep asking it if it were in the list.
       const others = brokers.filter((broker) => broker !== follower.address)
       yield* Effect.gen(function* () {
         yield* append(0, perTenth)
         yield* settled
         follower.signal("SIGSTOP")
         yield* append(perTenth, 2 * perTenth)
-        // The leader has written them. Kafka 3.9 says so (NOT_ENOUGH_REPLICAS_AFTER_APPEND), and 4.3 lets them wait.
+        // The leader has written the events. Kafka 3.9 reports that (NOT_ENOUGH_REPLICAS_AFTER_APPEND), and 4.3 makes
+        // them wait.
         const said = Effect.map(lake, (lane) => lane?.lastFailure?.message ?? "")
         while (!(yield* said).includes("NOT_ENOUGH_REPLICAS")) yield* Effect.sleep("20 millis")
         expect((yield* lake)?.backlog).toBe(perTenth)
@@ -145,7 +146,7 @@ suitesWith(reasonToSkip, startCluster)("the Kafka sink when the leaders of a clu
       const leader = yield* leaderOf(cluster(), topic, 0)
       const node = nodes.find(({ id }) => id === leader)
       if (node === undefined) return yield* Effect.die(`broker ${leader} is none of the cluster`)
-      // It leads nothing any more, and the client still takes it for the leader.
+      // After its restart it leads no partition, but the client still takes it for the leader.
       yield* Effect.promise(() => node.leave())
       yield* Effect.promise(() => node.start())
       yield* Effect.promise(() => until(node.address, topic, (all) => all.every(({ isr }) => isr.length === 3)))

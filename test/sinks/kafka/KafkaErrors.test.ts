@@ -39,7 +39,7 @@ test("a record that a broker calls corrupt waits for a key if it has none, and i
   expect(sinkErrorOf(corrupt, place).reason._tag).toBe("SinkUnavailable")
 })
 
-/** The words of the table in the docs for the consequence of an error. */
+/** The consequence of an error in the words of the docs' table. */
 const consequences = {
   SinkUnavailable: "wait",
   SinkThrottled: "wait",

@@ -54,7 +54,7 @@ withOwnBroker("relay run while its broker is frozen", (broker) => {
       const sizes: Array<number> = []
 
       let next = 0
-      /** Sends at its pace, whatever becomes of it. */
+      /** Sends at a fixed rate, and doesn't wait for answers. */
       const load = async (seconds: number): Promise<void> => {
         const under: Array<Promise<number>> = []
         const started = performance.now()
@@ -80,7 +80,7 @@ withOwnBroker("relay run while its broker is frozen", (broker) => {
       const [before, sizeBefore] = [next, largest(sizes)]
       broker().signal("SIGSTOP")
       await load(freeze)
-      // Still frozen: the other sink has everything without the broker.
+      // The other sink has everything while the broker is still frozen.
       await everywhere()
       const frozen = next
       broker().signal("SIGCONT")

@@ -1,4 +1,4 @@
-/** Logins by tokens to Apache Kafka, which validates them by the keys of a real OAuth server. */
+/** Logins by token to Apache Kafka, which validates tokens with the keys of a real OAuth server. */
 import { afterAll, describe, expect } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -14,10 +14,13 @@ import { clients, openKafka } from "./kafkaSink.ts"
 import { accounts, append, lake, lanes, settled } from "./load.ts"
 import { byToken, lifetime, startOAuthBroker } from "./oauthBroker.ts"
 
-/** How often the OAuth server restarts with other keys, and how long it is away: the long run has RELAY_ROUNDS=25 RELAY_AWAY=15. */
+/**
+ * Number of restarts of the OAuth server with other keys, and seconds of each outage. The long run has RELAY_ROUNDS=25
+ * RELAY_AWAY=15.
+ */
 const rounds = Number(process.env.RELAY_ROUNDS ?? 1)
 const away = Duration.seconds(Number(process.env.RELAY_AWAY ?? 1))
-/** Tokens of both clients in a round. */
+/** Number of tokens of both clients in a round. */
 const renewals = 8
 
 suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens", (broker) => {
@@ -138,7 +141,7 @@ suitesWith(reasonToSkip, startOAuthBroker)("a Kafka sink that logs in by tokens"
 })
 
 const perTenth = 50
-/** Appends without an end; `sent` counts. */
+/** Appends until interrupted. `sent` counts the events. */
 const load = (sent: Ref.Ref<number>) =>
   Effect.gen(function* () {
     for (;;) {

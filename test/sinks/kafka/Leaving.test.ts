@@ -1,4 +1,4 @@
-/** A client that is given up while it connects. The other side accepts and never says a word. */
+/** A client that is abandoned while it connects to a server that accepts and never answers. */
 import { describe, expect } from "bun:test"
 import { createServer } from "node:net"
 import { Effect, Exit, Fiber, Scope } from "effect"
@@ -20,7 +20,7 @@ describe("a Kafka client that is given up while it connects", () => {
       while (connections() === 0) yield* Effect.promise(() => Bun.sleep(1))
       yield* Fiber.interrupt(sending)
       yield* Scope.close(scope, Exit.void)
-      // A leaked one would stay for as long as a request may take.
+      // A leaked connection would stay open for the whole request timeout.
       while (sockets.size > 0) yield* Effect.promise(() => Bun.sleep(1))
       expect(sockets.size).toBe(0)
     })

@@ -1,4 +1,4 @@
-/** Both client libraries are the oracle: the relay must place a key where any Kafka producer would. */
+/** Both client libraries are the oracle: the relay must choose the same partition for a key as any Kafka producer. */
 import { expect, test } from "bun:test"
 import { murmur2 as theirs } from "@platformatic/kafka"
 import { Partitioners } from "kafkajs"

@@ -30,7 +30,7 @@ const record = (partition: number, text: string): KafkaRecord => ({
 
 /** A batch sent to a broker for one partition. */
 interface Sent {
-  /** The broker. */
+  /** The id of the broker. */
   readonly to: number
   readonly by: bigint
   readonly partition: number
@@ -38,7 +38,7 @@ interface Sent {
   readonly values: ReadonlyArray<string>
 }
 
-/** The batches of a request of version 3, which has no compact lengths. */
+/** Parses the batches of a version 3 request, which has no compact lengths. */
 const read = (payload: Buffer, to: number): ReadonlyArray<Sent> => {
   const reader = Reader.from(payload)
   reader.readInt16()
@@ -182,7 +182,7 @@ describe("producing", () => {
         [1n, 0, "b"],
         [1n, 1, "c"],
         [1n, 1, "d"],
-        // A record that may have been written keeps its identity; a refused record gets another.
+        // A record that may have been written keeps its identity. A refused record gets another.
         [1n, 1, "c"],
         [2n, 0, "d"],
         [2n, 0, "e"],
@@ -247,7 +247,7 @@ describe("producing", () => {
   })
 })
 
-/** The library's producer at a broker, for the length of a scope. */
+/** The library's producer at a broker. It is closed with the scope. */
 const clientOf = (broker: string) =>
   Effect.acquireRelease(
     Effect.sync(
@@ -271,7 +271,10 @@ const clientOf = (broker: string) =>
     ),
   )
 
-/** A client whose first identity is another's, of so late an epoch; how many it asked for itself comes with it. */
+/**
+ * A client whose first identity belongs to another producer, with this epoch. `asked` counts the identities it
+ * requested itself.
+ */
 const withIdentity = (client: Client, producerId: bigint, producerEpoch: number) => {
   let asked = -1
   const initIdempotentProducer = (options: object) => {
@@ -325,7 +328,7 @@ withBroker("producing to a real broker", (broker) => {
     const first = withIdentity(client, producerId, 0)
     const again = withIdentity(client, producerId, 0)
     expect((yield* Produce.make(first.client, options)([on(topic, "a"), on(topic, "b")])).size).toBe(0)
-    // It counts from zero too, and its batch is none that the broker has had.
+    // The second producer also starts at sequence zero, with a batch that the broker has not seen.
     expect((yield* Produce.make(again.client, options)([on(topic, "c")])).size).toBe(0)
     expect([first.asked(), again.asked()]).toEqual([0, 1])
     expect(yield* valuesOf(topic, 3)).toEqual(["a", "b", "c"])

@@ -1,4 +1,4 @@
-/** The client library is the oracle: its own batches are the same bytes, and it reads ours. */
+/** The client library is the oracle: its batches have the same bytes, and it can read ours. */
 import { expect, test } from "bun:test"
 import { compressionsAlgorithms, createRecordsBatch, NumericMap, Reader, readRecordsBatch } from "@platformatic/kafka"
 import type { KafkaRecord } from "../../../src/sinks/kafka/KafkaClient.ts"

@@ -1,4 +1,4 @@
-/** Advice about a token that a broker refused: the broker itself names no cause. */
+/** Advice about a token that a broker refused. The broker gives no cause. */
 import { describe, expect, test } from "bun:test"
 import { whyRefused } from "../../../src/sinks/kafka/KafkaLogin.ts"
 

@@ -1,4 +1,4 @@
-/** Framed values on Apache Kafka, by schemas of Apicurio Registry, decoded by Confluent's own client for Python. */
+/** Framed values on Apache Kafka, with schemas from Apicurio Registry, decoded by Confluent's client for Python. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { Duration, Effect } from "effect"
 import { eventTypes } from "../../../src/event/EventType.ts"
@@ -13,7 +13,7 @@ import { bytes, entry, envelope, reasonOf } from "../samples.ts"
 import { clients, openKafka, withBroker } from "./kafkaSink.ts"
 import { lake, lanes, settled } from "./load.ts"
 
-/** Seconds that the registry is away: the long run has RELAY_AWAY=60. */
+/** Seconds of the registry's outage. The long run has RELAY_AWAY=60. */
 const away = Number(process.env.RELAY_AWAY ?? 0)
 
 const string = { type: "string" }
@@ -46,7 +46,7 @@ const drafts = [
   "https://json-schema.org/draft/2020-12/schema",
 ]
 
-/** A schema of JSON that the schema of an envelope is incompatible with. */
+/** A JSON schema that is incompatible with the schema of an envelope. */
 const otherJson = { schemaType: "JSON", schema: '{"type":"object","properties":{"id":{"type":"integer"}}}' }
 
 const bodyOf = (sequence: number, type: string, object: unknown = { id: `obj_${sequence}` }) => ({

@@ -1,4 +1,4 @@
-/** Values for a schema registry, by the answers that registries document. The real one is in `SchemaParts.test.ts`. */
+/** Values for a schema registry, by the documented answers of registries. `SchemaParts.test.ts` has a real one. */
 import { describe, expect, test } from "bun:test"
 import { Deferred, Effect, Fiber, Result, Schema } from "effect"
 import { TestClock } from "effect/testing"
@@ -34,7 +34,7 @@ const avro = JSON.stringify({
 const decode = (schema: Record<string, unknown>, more: Record<string, unknown> = {}) =>
   Schema.decodeUnknownSync(KafkaConfig)({ brokers: ["b:9092"], topic: "events", schema, ...more })
 
-/** Opens the schemas of a sink. */
+/** Opens a sink's schemas. */
 const opened = (schema: Record<string, unknown>, more: Record<string, unknown> = {}) =>
   Effect.suspend(() => {
     const config = decode(schema, more)
@@ -44,7 +44,7 @@ const opened = (schema: Record<string, unknown>, more: Record<string, unknown> =
 
 type Answer = readonly [status: number, body: unknown, headers?: Record<string, string>]
 
-/** A registry that gives these answers in turn, and the last of them from then on. */
+/** A registry that gives these answers in turn, and then repeats the last. */
 const answering = Effect.fnUntraced(function* (...answers: ReadonlyArray<Answer>) {
   const requests: Array<Received> = []
   const handler: Handler = (request, response) => {
@@ -71,7 +71,7 @@ const schemaIn = (request: Received) => JSON.parse(bodyOf(request).schema)
 const one = entry(1)
 const inFrame = (id: number, body: Uint8Array): Buffer<ArrayBuffer> =>
   Buffer.concat([Buffer.from([0, 0, 0, id >> 8, id & 255]), body])
-/** A value as `frame` makes it; `why` if it can't be sent. */
+/** A value framed by `frame`, or the reason `why` it can't be sent. */
 const shown = (made: Uint8Array | SinkError) =>
   made instanceof SinkError ? { tag: made.reason._tag, why: made.message } : Buffer.from(made)
 

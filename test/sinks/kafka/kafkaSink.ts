@@ -17,7 +17,7 @@ const ownBroker = async (): Promise<Broker> => {
   return broker
 }
 
-/** Tests that kill or freeze their broker: it is nobody else's. */
+/** Tests that kill or freeze a broker, which they don't share. */
 export const withOwnBroker: typeof withBroker = (title, body) =>
   suitesWith(reasonToSkip, ownBroker)(title, (broker) => {
     afterAll(() => broker().stop())

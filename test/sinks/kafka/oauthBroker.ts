@@ -1,9 +1,9 @@
-/** Apache Kafka with a listener for tokens (OAUTHBEARER) that it validates by the keys of an OAuth server. */
+/** Apache Kafka with an OAUTHBEARER listener that validates tokens with the keys of an OAuth server. */
 import { freePort } from "../../lib/port.ts"
 import { type Broker, makeBroker } from "../../parts/Kafka.ts"
 import { audience, client, type OAuthServer, scope, startOAuthServer } from "../../parts/OAuthServer.ts"
 
-/** Seconds that a token lives. */
+/** Lifetime of a token in seconds. */
 export const lifetime = 12
 
 export interface OAuthBroker extends Broker {
@@ -33,7 +33,7 @@ export const startOAuthBroker = async (): Promise<OAuthBroker> => {
   return { ...broker, oauth: `127.0.0.1:${port}`, server, stop: () => broker.stop().then(server.stop) }
 }
 
-/** The keys of a sink that logs in by the tokens of the server. */
+/** Config keys of a sink that logs in with tokens from the server. */
 export const byToken = ({ oauth, certificates, server }: OAuthBroker, more: object = {}) => ({
   brokers: [oauth],
   requestTimeout: "30 seconds",

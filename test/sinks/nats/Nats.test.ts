@@ -67,7 +67,7 @@ withNats("the NATS sink against a real server", (plain) => {
       expect(one?.body).toEqual(new Uint8Array(entry(7).event.body))
       const { "ce-datacontenttype": contentType = "", ...headers } = one?.headers ?? {}
       expect(headers).not.toHaveProperty("content-type")
-      // The SDK knows the binding of HTTP, which differs in this header alone.
+      // The SDK has the HTTP binding only, which differs in this header alone.
       const read = HTTP.toEvent({ headers: { ...headers, "content-type": contentType }, body: String(one?.body) })
       expect(read).toMatchObject({ id: "evt_7", source: "/webhooks/scheduling", type: "appointment.created" })
     })
@@ -219,7 +219,7 @@ withNats("the NATS sink against a real server", (plain) => {
       const sink = yield* openNats(() => ({ servers: ["127.0.0.1:1", own.server], subject: `${name}.events` }))
       expect((yield* sink.send([entry(1)])).size).toBe(0)
       yield* Effect.promise(own.kill)
-      // That it has ended shows with the first message, and then that nothing listens.
+      // The first message reveals the lost connection. The second finds no server to connect to.
       for (const _ of [1, 2]) {
         const failed = Effect.flatMap(sink.send([entry(2)]), (failures) => failures.get(0) ?? Effect.void)
         expect((yield* reasonOf(failed))?._tag).toBe("SinkUnavailable")

@@ -98,7 +98,7 @@ const later = (first: string, rest: (socket: Socket) => void) => (socket: Socket
   setTimeout(() => rest(socket), 50)
 }
 
-/** Orders of the greeting, the refusal and the end of the connection, and the words that the sink reports. */
+/** Orders of the greeting, the refusal and the end of the connection, each with the reported words. */
 const refusals: ReadonlyArray<[when: string, speak: (socket: Socket) => void, words: string, more?: object]> = [
   ["with its greeting, and closes", (socket) => socket.end(greeting() + full), own],
   [

@@ -1,4 +1,4 @@
-/** Cases of public reports about NATS (`test/reports/sinks.md`) with a real server. */
+/** Cases from public reports about NATS (`test/reports/sinks.md`), with a real server. */
 import { describe, expect } from "bun:test"
 import { mkdtempSync } from "node:fs"
 import { type AddressInfo, connect as connectTo, type Socket } from "node:net"
@@ -20,7 +20,7 @@ const started = (config: string) =>
     (own) => Effect.promise(own.stop),
   )
 
-/** A server in front of `behind` that does the handshake of TLS first, as NATS does since 2.10.4. */
+/** A server in front of `behind` that starts with the TLS handshake, as NATS can since 2.10.4. */
 const tlsFirst = (behind: NatsServer) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -54,7 +54,7 @@ withNats("NATS as reported", (plain) => {
         (only) => Effect.promise(() => only.close()),
       )
       const sink = yield* openNats(() => ({ servers: [own.server], subject: "events" }))
-      // The order in which the refusal, the end of the connection and the login come differs from time to time.
+      // The order of the refusal, the end of the connection and the login varies.
       for (let time = 0; time < 20; time++) {
         expect(yield* reasonOf(sink.check)).toMatchObject({
           _tag: "SinkUnavailable",

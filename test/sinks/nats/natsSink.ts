@@ -13,7 +13,7 @@ export const openNats = (config: () => Record<string, unknown>) => openThere("na
 /** Tests against a real server. */
 export const withNats = suitesWith(reasonToSkip, sharedNats)
 
-/** Makes streams of a test's own on a server, each gone with its scope. */
+/** Makes streams for one test on a server, and deletes each with its scope. */
 export const streamOn =
   (server: () => NatsServer, options?: () => ConnectionOptions) => (config?: Partial<StreamConfig>) =>
     Effect.acquireRelease(

@@ -1,4 +1,4 @@
-/** How the relay introduces itself, to a broker that hears no more. */
+/** The relay's introduction to a broker, which then closes the connection. */
 import { expect } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"

@@ -127,7 +127,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
       .tlsUrl()
       .replace(/\/\/.*@/, "//")
     const queue = yield* makeQueue(rabbit().url(users.relay, "a/b"), { exchange: "" })
-    // Where guest may not go.
+    // A virtual host that guest may not use.
     const url = bare.replace(/\/[^/]*$/, "/a%2Fb")
     const tls = { ca, certificate: client, key: clientKey }
     const sink = yield* openRabbitMq(() => ({ url, routingKey: queue, tls }))
@@ -159,7 +159,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
     const exchange = yield* makeExchange(url())
     const delayed = { headers: { "x-delay": "5000" }, mandatory: false }
     const sink = yield* openRabbitMq(() => ({ url: url(), exchange, ...delayed }))
-    // Like an exchange that delays messages, it has no queue for this one now.
+    // An exchange that delays messages has no queue for them yet, and neither has this one.
     expect(reasons(yield* sink.send([entry(1)]))).toEqual([])
   })
 
@@ -242,7 +242,7 @@ withRabbit("the RabbitMQ sink against a real broker", (rabbit) => {
   it.live("waits for a broker that is low on memory, and sends it the unconfirmed messages again", function* () {
     const { queue, sink } = yield* opened()
     const alarm = "{{resource_limit, memory, node()}, []}"
-    // It clears itself, so that no test leaves it behind.
+    // The alarm clears itself, so that no test leaves it set.
     const clears = "timer:sleep(3000), rabbit_alarm:clear_alarm({resource_limit, memory, node()})"
     yield* Effect.promise(() =>
       rabbit().evaluate(`rabbit_alarm:set_alarm(${alarm}), spawn(fun() -> ${clears} end), ok.`),

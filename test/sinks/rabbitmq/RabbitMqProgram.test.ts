@@ -1,4 +1,4 @@
-/** The whole program with RabbitMQ sinks, as a process: RELAY_UNDER chooses the runtime, or the binary. */
+/** The whole program with RabbitMQ sinks, as a process. RELAY_UNDER selects the runtime, or the binary. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Channel } from "amqplib"
 import { Effect } from "effect"

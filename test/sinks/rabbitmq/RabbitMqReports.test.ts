@@ -1,4 +1,4 @@
-/** Cases of public reports about RabbitMQ (`test/reports/sinks.md`) with a real broker. */
+/** Cases from public reports about RabbitMQ (`test/reports/sinks.md`), with a real broker. */
 import { expect } from "bun:test"
 import { Effect } from "effect"
 import { it } from "../../lib/effect.ts"

@@ -32,7 +32,7 @@ const idsIn = (body: Uint8Array) => idsOf({ name: "x.gz", bytes: body })
 const reasons = (failures: Failures) =>
   Object.fromEntries([...failures].map(([index, { reason }]) => [index, reason._tag]))
 
-/** The reason why an event is not stored; `undefined` if it is. */
+/** The reason why an event is not stored, or `undefined` if it is. */
 const reasonAt = Effect.fnUntraced(function* (
   fate: (asked: Asked, body: Uint8Array) => Fate | undefined,
   more?: Record<string, unknown>,
@@ -272,7 +272,7 @@ describe("a PUT of an object", () => {
   })
 })
 
-/** Answers as S3, compatible services and programs before them give them. */
+/** Answers of S3, of compatible services, and of proxies in front of them. */
 const answers: ReadonlyArray<readonly [title: string, fate: Fate, reason: Reason["_tag"], says: RegExp]> = [
   ["asks to slow down", error(503, "SlowDown"), "SinkThrottled", /asks to slow down \(SlowDown\)/],
   ["is away", error(503, "ServiceUnavailable"), "SinkUnavailable", /can't take events now \(503, ServiceUnavailable\)/],

@@ -1,4 +1,4 @@
-/** S3 sinks at a moto that verifies signatures, by botocore, and policies. */
+/** S3 sinks with a moto that verifies signatures (by botocore) and policies. */
 import { afterAll, beforeAll, expect } from "bun:test"
 import { Effect } from "effect"
 import { it } from "../../lib/effect.ts"
@@ -16,7 +16,7 @@ const iam = async (url: string, parameters: Readonly<Record<string, string>>): P
   return (await fetch(url, { method: "POST", headers: { authorization }, body })).text()
 }
 
-/** Makes a user who may do these actions alone, and has all later requests verified. */
+/** Makes a user who may do only these actions. moto verifies all later requests. */
 const makeUser = async (url: string, bucket: string, actions: ReadonlyArray<string>) => {
   await iam(url, { Action: "CreateUser" })
   const key = await iam(url, { Action: "CreateAccessKey" })

@@ -1,4 +1,4 @@
-/** An S3 that fails as a test says, and that compares each object with the hashes of its request, as S3 does. */
+/** An S3 that fails on request, and compares each object with the hashes of its request, as S3 does. */
 import { createHash } from "node:crypto"
 import { Effect, type Scope } from "effect"
 import type { Stored } from "../../parts/Buckets.ts"
@@ -24,7 +24,7 @@ export interface Asked {
 export interface S3Server {
   readonly url: string
   readonly asked: ReadonlyArray<Asked>
-  /** The objects, by their paths, in the order of these. */
+  /** The objects in the order of their paths. */
   readonly objects: () => ReadonlyArray<Stored>
 }
 

@@ -4,7 +4,7 @@ import { lacksS3rver, type S3rverServer, startS3rver } from "../../parts/Buckets
 import { reasonToSkip, sharedMoto } from "../../parts/Moto.ts"
 import { openThere, suitesWith } from "../thereSink.ts"
 
-/** An access key that nobody gave. */
+/** Credentials that belong to nobody. */
 export const credentials = { accessKeyId: "test", secretAccessKey: "canary-3f9a1c" }
 
 export const required = { bucket: "events", region: "us-east-1" }

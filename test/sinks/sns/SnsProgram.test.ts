@@ -28,7 +28,7 @@ withMoto("the whole program with SNS sinks", (shared) => {
     ...more,
   })
 
-  /** Takes connections at a port, and passes them on to moto. */
+  /** Accepts connections at a port, and passes them on to moto. */
   const passOn = (port: number) =>
     createServer((socket) => {
       const there = connect(Number(new URL(shared().url).port), "127.0.0.1")
@@ -36,7 +36,7 @@ withMoto("the whole program with SNS sinks", (shared) => {
       there.on("error", () => socket.destroy()).pipe(socket)
     }).listen(port, "127.0.0.1")
 
-  // No role may be assumed there.
+  // An STS that refuses every role.
   const sts = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",

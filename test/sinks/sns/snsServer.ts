@@ -1,6 +1,6 @@
 /**
- * An SNS for what moto lacks: it holds to the limits of a request as AWS counts
- * them, and fails as a test says.
+ * An SNS for cases that moto doesn't cover: it applies the limits of a request as AWS counts them, and fails on
+ * request.
  */
 import { Effect, type Scope } from "effect"
 import type { Fate, Refusal } from "../aws/awsServer.ts"

@@ -3,7 +3,7 @@ import { Sns } from "../../../src/sinks/sns/Sns.ts"
 import { reasonToSkip, sharedMoto } from "../../parts/Moto.ts"
 import { openThere, suitesWith } from "../thereSink.ts"
 
-/** An access key that nobody gave. */
+/** Credentials that belong to nobody. */
 export const credentials = { accessKeyId: "test", secretAccessKey: "canary-3f9a1c" }
 
 export const topicArn = "arn:aws:sns:eu-west-1:123456789012:events"

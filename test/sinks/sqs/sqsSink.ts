@@ -3,7 +3,7 @@ import { Sqs } from "../../../src/sinks/sqs/Sqs.ts"
 import { reasonToSkip, sharedMoto } from "../../parts/Moto.ts"
 import { openThere, suitesWith } from "../thereSink.ts"
 
-/** An access key that nobody gave. */
+/** Credentials that belong to nobody. */
 export const credentials = { accessKeyId: "test", secretAccessKey: "canary-3f9a1c" }
 export const region = "eu-west-1"
 

@@ -1,4 +1,4 @@
-/** Alerts as Alertmanager gets them, at a stand-in and at a real one. */
+/** Alerts as Alertmanager receives them, at a stand-in and at a real server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -26,7 +26,7 @@ const key = `${failed}/acct_1/cna_1`
 const minute = 60_000
 const day = 24 * 60 * minute
 
-/** Sends batches to a stand-in, and returns the alerts that it took. */
+/** Sends batches to a stand-in. Returns the alerts that it accepted. */
 const sent = Effect.fnUntraced(function* (
   batches: ReadonlyArray<ReadonlyArray<Entry>>,
   config: object = {},
@@ -159,7 +159,7 @@ suiteUnless(reasonToSkip(), "Alertmanager itself", () => {
     const failures = [event(1, failed, now - 5 * minute), event(2, failed, now, 'cna "2"/ü'), event(3, failed, now)]
     for (const one of failures) expect(yield* reasonOf(sink.send([one]))).toBeUndefined()
     expect(yield* Effect.promise(firing)).toEqual([other, key].toSorted())
-    // It was received as soon as the failure that it ends, and Alertmanager never had the third alert.
+    // The first recovery was received at the same time as its failure. Alertmanager never had the alert of the second.
     for (const one of [event(4, recovered, now), event(5, recovered, now, "cna_3")]) {
       expect(yield* reasonOf(sink.send([one]))).toBeUndefined()
     }

@@ -1,4 +1,4 @@
-/** Alertmanager's API v2 as its schema (`api/v2/openapi.yaml`) and its answers have it. */
+/** Alertmanager's API v2 by its schema (`api/v2/openapi.yaml`) and its real answers. */
 import { common, fields, isText, isTime, json, list, parse, problem, type Service } from "../localService.ts"
 
 const isName = (name: string): boolean => /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name)

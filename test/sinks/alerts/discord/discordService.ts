@@ -1,4 +1,4 @@
-/** Discord as its documentation has it. */
+/** Discord by its documentation. */
 import { common, fields, isText, isTime, json, list, parse, problem, type Service } from "../localService.ts"
 
 /** A character of Discord's Markdown, or of a mention, without an odd number of backslashes before it. */

@@ -1,4 +1,4 @@
-/** PagerDuty as its documentation has it. */
+/** PagerDuty by its documentation. */
 import { common, fields, isText, isTime, json, parse, problem, type Service } from "../localService.ts"
 
 /** The one integration key that the local PagerDuty knows. */

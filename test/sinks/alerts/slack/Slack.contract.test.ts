@@ -22,7 +22,7 @@ alertContract({
     [[200, "invalid_payload"], "DeliveryRejected"],
     [[200, "no_service"], "SinkMisconfigured"],
     [[200, "<html>welcome to the wifi</html>"], "SinkMisconfigured"],
-    // Workflows of Slack, Rocket.Chat, Zulip, Mattermost, and services that say nothing.
+    // Workflows of Slack, Rocket.Chat, Zulip, Mattermost, and services that give no reason.
     [[200, '{"ok":true}'], undefined],
     [[200, '{"ok":false,"error":"no_service"}'], "SinkMisconfigured"],
     [[200, '{"ok":false,"error":"something new"}'], "DeliveryRejected"],

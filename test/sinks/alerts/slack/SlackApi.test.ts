@@ -1,4 +1,4 @@
-/** Slack by a bot's token: the message of an alert is changed, and its thread has the details. */
+/** Slack by a bot's token: the sink edits an alert's message, and adds details to its thread. */
 import { describe, expect, test } from "bun:test"
 import { Duration, Effect, Schema } from "effect"
 import type { AlertNote, Entry } from "../../../../src/event/Event.ts"
@@ -20,7 +20,7 @@ const opened = Effect.fnUntraced(function* (more: object = {}) {
   const slack = yield* fakeSlack
   const sink = yield* Slack.open(configOf(slack, more))
   let sequence = 0
-  /** Sends a message of one alert. Returns the reference, or the reason of a failure. */
+  /** Sends a message about an alert. Returns the reference, or the reason of a failure. */
   const tell = (action: AlertNote["action"], count: number, reference?: string, status?: AlertNote["status"]) => {
     sequence += 1
     const note: AlertNote = {

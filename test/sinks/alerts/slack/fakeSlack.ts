@@ -15,7 +15,7 @@ interface Message {
   /** The `ts` of its parent; absent in the channel. */
   readonly thread?: string
   readonly isBroadcast: boolean
-  /** How often it was changed. */
+  /** Number of edits. */
   edits: number
 }
 
@@ -26,14 +26,14 @@ export const limited = (seconds = 1): Response =>
 /** A workspace with the channel `C1`, which is called `alerts`. */
 export class FakeSlack {
   readonly channel = "C1"
-  /** Milliseconds that a request takes. */
+  /** Milliseconds before each answer. */
   latency = 0
-  /** The messages that a channel takes in a second. */
+  /** Maximum messages per second in a channel. */
   perSecond = Number.POSITIVE_INFINITY
   readonly messages = new Map<string, Message>()
-  /** Each request that was accepted or refused, as `chat.update: ok`. */
+  /** Accepted and refused requests, such as `chat.update: ok`. */
   readonly calls: Array<string> = []
-  /** Answers the next requests to a method in this way: `ok`, an error, or a response. */
+  /** Planned answers to the next requests to a method: `ok`, an error, or a response. */
   readonly planned: Array<readonly [method: string, answer: string | Response]> = []
   readonly bodies: Array<Readonly<Record<string, unknown>>> = []
   #at = 0
@@ -44,7 +44,7 @@ export class FakeSlack {
     return `http://127.0.0.1:${this.#server.port}/api`
   }
 
-  /** The messages in the channel, as `Resolved: … (2 replies)`. */
+  /** The messages in the channel, such as `Resolved: … (2 replies)`. */
   get shown(): ReadonlyArray<string> {
     return this.inChannel.map(({ text, ts }) => `${text} (${this.repliesTo(ts).length} replies)`)
   }
@@ -96,7 +96,7 @@ export class FakeSlack {
     const refused = slack.problems(Buffer.from(JSON.stringify({ text, blocks })))
     if (refused.length > 0) return "invalid_blocks"
     if (method === "chat.update") {
-      // Unlike chat.postMessage, it takes no names.
+      // Unlike chat.postMessage, it doesn't accept a channel's name.
       if (channel !== this.channel) return "channel_not_found"
       const message = this.messages.get(String(ts))
       if (message === undefined) return "message_not_found"
@@ -105,7 +105,7 @@ export class FakeSlack {
     }
     if (method !== "chat.postMessage") return "unknown_method"
     if (channel !== this.channel && channel !== "alerts" && channel !== "#alerts") return "channel_not_found"
-    // A reply to a message that is gone becomes a message in the channel, without an error.
+    // A reply to a deleted message becomes a message in the channel, without an error.
     const thread = this.messages.has(String(thread_ts)) ? String(thread_ts) : undefined
     this.#at += 1
     const message: Message = {

@@ -1,4 +1,4 @@
-/** Slack as its documentation has it. */
+/** Slack by its documentation. */
 import { common, fields, isText, list, parse, problem, type Service } from "../localService.ts"
 
 export const slack: Service = {

@@ -11,7 +11,7 @@ alertContract({
   ],
   documented: [
     [[202, ""], undefined],
-    // The retired connector.
+    // The answer of the retired connector.
     [[200, "1"], undefined],
     ...(
       [

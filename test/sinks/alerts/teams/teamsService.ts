@@ -1,4 +1,4 @@
-/** Teams as its documentation has it. */
+/** Teams by its documentation. */
 import { common, fields, json, list, parse, problem, type Service } from "../localService.ts"
 
 export const teams: Service = {
@@ -15,7 +15,7 @@ export const teams: Service = {
       ...problem(message.type === "message" && others.length === 0, "message"),
       ...problem(attachment?.contentType === "application/vnd.microsoft.card.adaptive", "contentType"),
       ...problem(card.type === "AdaptiveCard" && typeof card.version === "string" && elements.length > 0, "card"),
-      // Rich text blocks know no Markdown; a text block or a fact set does.
+      // Rich text blocks have no Markdown; text blocks and fact sets do.
       ...problem(
         elements.every(({ type }) => type === "RichTextBlock") && runs.every(({ type }) => type === "TextRun"),
         "something that Teams would interpret",
