@@ -28,7 +28,7 @@ const endpoints = Object.values(Api.groups).flatMap((group) =>
 )
 const changing = endpoints.filter(({ method }) => method !== "GET")
 
-/** They change nothing. */
+/** These endpoints change nothing. */
 const notRecorded = ["deadLetters.preview"]
 
 const { body, ...facts } = event("evt_9")

@@ -13,7 +13,10 @@ import { json, start, text } from "./fixture.ts"
 
 const whileStopped = <A>(_: ReadonlyArray<string>, work: Effect.Effect<A, JournalError>) => work
 
-/** Five events of two accounts: `a` is a dead letter, `b` was replayed, `c` waits, `d` is another account's, the last has no id. */
+/**
+ * Five events of two accounts: `a` is a dead letter, `b` was replayed, and `c` is pending. `d` is of another account,
+ * and the last event has no id.
+ */
 const kept = Effect.gen(function* () {
   const admin = yield* start()
   const { journal } = admin
@@ -154,7 +157,8 @@ describe("erasing events", () => {
   it.live("ends while events of the account keep arriving, and finds copies made meanwhile", function* () {
     let arrived = 0
     const journal = MemoryJournal.layerWith((memory) => ({
-      // With each look three more arrive, and with the first three of them a copy of an event that was just erased.
+      // Each search lets three more events arrive. The first three searches also append a copy of an event that was
+      // just erased.
       events: (query) =>
         Effect.gen(function* () {
           const page = yield* memory.events(query)

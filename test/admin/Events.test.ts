@@ -35,7 +35,7 @@ const config = {
   ],
 }
 
-/** Three events; the second is a client's, with a fate of its own at each sink. */
+/** Three events. The second is a client's, and ends differently at each sink. */
 const kept = Effect.fnUntraced(function* (setup: Setup = {}) {
   const admin = yield* start({ config, ...setup })
   const { journal } = admin

@@ -26,7 +26,7 @@ const burst = (count: number, prefix: string) =>
     return Effect.promise(() => Promise.all(appends))
   })
 
-/** Taps into `lines`; while the latch is closed nothing is read. */
+/** Taps into `lines`. Nothing is read while the latch is closed. */
 const tapping = (filter: LiveTail.Filter, reading = Latch.makeUnsafe(true)) =>
   Effect.gen(function* () {
     const lines: Array<Line> = []
@@ -44,7 +44,7 @@ const tapping = (filter: LiveTail.Filter, reading = Latch.makeUnsafe(true)) =>
     }
   })
 
-/** In small steps, so that waits begin when they would. */
+/** Advances the clock in small steps, so that each wait starts at its own time. */
 const pass = (seconds: number) => Effect.repeat(TestClock.adjust("50 millis"), { times: seconds * 20 - 1 })
 
 describe("a tap", () => {
@@ -155,7 +155,7 @@ describe("a tap", () => {
     yield* reading.close
     yield* append("second")
     yield* pass(1)
-    // All of it is kept at once, although nobody reads.
+    // All events are kept immediately, although nothing reads the tap.
     const kept = yield* burst(8_300, "many")
     expect(kept.every(Exit.isSuccess)).toBe(true)
     yield* reading.open

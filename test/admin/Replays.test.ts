@@ -292,7 +292,7 @@ describe("over the admin API", () => {
       const { journal, tell, until, ...admin } = yield* filled(30)
       const { id } = yield* tell("/replays", everything)
       const waiting = yield* until(id, ({ state }) => state === "waiting")
-      // Half of the backlog that the sink may have: deliveries find room.
+      // The replay takes half of the sink's maximum backlog, so that deliveries still have room.
       expect(waiting).toMatchObject({ count: 10, reached: "10", message: "10 events wait for the sink lake" })
       const status = yield* Effect.flatMap(admin.ask("/api/v1/status"), json)
       expect(status).toMatchObject({ work: [{ what: "replay to lake", share: 0 }] })

@@ -71,7 +71,7 @@ export interface Setup {
   readonly draining?: boolean
   /** Asks the probes before this handler, as on the delivery port. */
   readonly before?: Handler
-  /** Since when a webhook's sender is silent. */
+  /** The time since when each webhook's sender is silent. */
   readonly silent?: Readonly<Record<string, number>>
   /** The result of a reload. */
   readonly reload?: Reload["Service"]["reload"]

@@ -1,6 +1,6 @@
 /**
- * A long backlog goes out, while deliveries come in: how quick, in how much
- * memory, and what whoever delivers meanwhile feels of it.
+ * Measures how a long backlog drains while deliveries arrive: how fast, with how much memory, and how much it delays
+ * the deliveries.
  */
 import { Duration, Effect } from "effect"
 import * as Fill from "./Fill.ts"
@@ -10,7 +10,7 @@ import * as Target from "./Target.ts"
 import { memory } from "./Usage.ts"
 import * as Verdicts from "./Verdicts.ts"
 
-/** Events a second that come in meanwhile, and for how long. */
+/** Events a second that arrive meanwhile, and for how many seconds. */
 const load = { rate: 1_000, seconds: 5 }
 /**
  * How long the relay has no load before its memory is read. After that it is as idle as a relay that has just started.

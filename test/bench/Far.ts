@@ -19,7 +19,7 @@ import * as Target from "./Target.ts"
 /** Milliseconds each way, as between two zones of a region. */
 export const delay = 2
 
-/** Where the database is, as seen from there. */
+/** Returns the database's URL through a proxy that delays. */
 const through = Effect.fnUntraced(function* ({ port, url, address }: Postgres) {
   const proxy = yield* Effect.acquireRelease(
     Effect.promise(() => makeDelayProxy(port, delay)),

@@ -1,8 +1,7 @@
 /**
- * Fills a journal with events for one lane: delivered, as a relay that has run
- * for days leaves it (retention keeps them), or all still to be delivered, perhaps
- * with the lane paused. Straight through the journal, in groups of the size that
- * 64 connections make; over HTTP it would take three times as long.
+ * Fills a journal with events for one lane. They are delivered, as a relay that has run for days leaves them, or
+ * pending, perhaps with the lane paused. The events go directly into the journal, in groups of the size that 64
+ * connections make. Over HTTP it would take three times as long.
  */
 import { DatabaseSync } from "node:sqlite"
 import { Duration, Effect, type Layer, References, Schema } from "effect"

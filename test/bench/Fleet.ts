@@ -156,7 +156,7 @@ const measureOnce = Effect.fnUntraced(function* (fleet: Fleet, pace: Paced.Pace)
 /** Rounds that aren't counted, because the engine still compiles in the first seconds. */
 const warmups = 3
 
-/** Fleets at the same load in total, with a table of their figures. The first is the one to compare with. */
+/** Measures fleets at the same total load, and prints a table. The others are compared with the first. */
 export const measure = Effect.fnUntraced(function* <const Fleets extends ReadonlyArray<Fleet>>(
   fleets: Fleets,
   rounds: number,

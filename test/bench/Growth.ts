@@ -54,7 +54,7 @@ const onPostgres =
   (name, content) =>
     Effect.gen(function* () {
       const database = yield* Fleet.database
-      // Its sink's file is in a directory of its own.
+      // The name is different, so that the sink's file gets its own directory.
       const own = `${name} on PostgreSQL`
       const idOf = yield* Fill.runInDatabase(database.url, own, content)
       const relay = yield* Fleet.relay(setup, database, own)
@@ -120,7 +120,7 @@ const replay = Effect.fnUntraced(function* (
   return { events, rate: count / seconds, cpu: (micros() - before) / count, report, object, lost: events - delivered }
 }, Effect.scoped)
 
-/** From the moment when an operator resumes the lane until its last event is in the file. */
+/** Measures from the moment an operator resumes the lane until its last event is in the file. */
 const drain = Effect.fnUntraced(function* (
   filled: Filling,
   events: number,
@@ -155,7 +155,7 @@ const noneLost = (what: string, { events, lost }: Growth): Report.Verdict => ({
   ok: lost === 0,
 })
 
-/** Replays and backlogs of more and more events in one kind of journal. */
+/** Measures replays and backlogs of more and more events in one type of journal. */
 const grown = Effect.fnUntraced(function* (journal: string, filled: Filling, sizes: ReadonlyArray<number>) {
   const replays: Array<Replayed> = []
   const drains: Array<Growth> = []

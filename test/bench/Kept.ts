@@ -20,9 +20,9 @@ interface Journal {
 
 type Journals = Readonly<Record<"empty" | "full", Journal>>
 
-/** Events of a journal that is as good as empty: enough to look for different ones. */
+/** Events of a journal that is nearly empty. There are enough to search for a different event each time. */
 const few = 64
-/** Looks for an event in each round. */
+/** Searches in each round. */
 const looks = 20
 
 const filled = Effect.fnUntraced(function* (setup: Target.Setup, name: string, events: number) {
@@ -59,7 +59,10 @@ const showing = (title: string, rows: ReadonlyArray<readonly [Journal, ReadonlyA
 const ratios = (of: ReadonlyArray<number>, base: ReadonlyArray<number>): Rounds.Spread =>
   Rounds.spread(of.map((value, index) => value / (base[index] ?? Number.NaN)))
 
-/** How long a relay takes for the report of one event, as `relay explain ID` asks for it; each time another event. */
+/**
+ * Measures how long a relay takes for the report of one event, as `relay explain ID` requests it. Each time it is
+ * another event.
+ */
 export const explain = Effect.fnUntraced(function* (
   { rounds }: { readonly rounds: number },
   { empty, full }: Journals,

@@ -27,7 +27,7 @@ interface Measured {
   readonly subject: Rounds.Subject
   /** MiB. */
   readonly idle: number
-  /** The most up to each moment. */
+  /** The highest memory up to each moment. */
   readonly peaks: ReadonlyArray<number>
   readonly settled: number
 }

@@ -74,8 +74,8 @@ class Connection {
 }
 
 /**
- * Sends `rate` deliveries a second, each connection its share in turn, and waits until all are answered. With several
- * ports the connections are spread over them, as a load balancer does.
+ * Sends `rate` deliveries a second, over the connections in turn, and waits until all are answered. With several ports
+ * the connections are spread over them, as a load balancer does.
  */
 export const paced = (
   port: number,

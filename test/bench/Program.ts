@@ -18,7 +18,7 @@ const directoryIn = (parent: () => string): Effect.Effect<string, never, Scope.S
 
 const tmpfs = 0x01021994
 
-/** On a disk: in a temporary directory that is memory, fsync costs nothing. */
+/** A directory on a disk. Some temporary directories are in memory, where fsync costs nothing. */
 export const onDisk = directoryIn(
   () => [tmpdir(), "/var/tmp"].find((path) => statfsSync(path).type !== tmpfs) ?? tmpdir(),
 )

@@ -10,7 +10,7 @@ export interface Verdict {
   readonly ok: boolean
   /** A stretch goal does not fail the benchmark. */
   readonly stretch?: boolean
-  /** The run was too noisy, or a part is missing. It is not a pass, and no failure either. */
+  /** The run was too noisy, or a part is missing. This is neither a pass nor a failure. */
   readonly unmeasured?: boolean
 }
 
@@ -49,7 +49,7 @@ export const brief = ({ median, min, max }: Rounds.Spread, digits: number): stri
 export const titled = (title: string, rows: ReadonlyArray<ReadonlyArray<string>>): string =>
   `\n${title}\n${table(rows, 1)}\n`
 
-/** A scenario's table; ratios are to `references`, which are among the subjects. */
+/** Returns a scenario's table. Its ratios are to `references`, which are among the subjects. */
 export const scenario = (
   title: string,
   subjects: ReadonlyArray<Rounds.Subject>,

@@ -19,7 +19,7 @@ export interface Run extends Load {
   readonly peak: number
   /** Events that the sink did not have yet when the load ended. */
   readonly behind: number
-  /** Events that never came, and those that came more than once. */
+  /** Events that never arrived, and events that arrived more than once. */
   readonly lost: number
   readonly surplus: number
 }
@@ -75,7 +75,7 @@ const turnOf = <Name>(names: ReadonlyArray<Name>, round: number): ReadonlyArray<
   return round % 2 === 0 ? turn : turn.toReversed()
 }
 
-/** A warm-up, then `rounds` rounds, and more while `isUndecided` of the measured subjects is true. */
+/** Runs the warm-up, then `rounds` rounds, and further rounds while `isUndecided` returns true. */
 export const interleaved = Effect.fnUntraced(function* <const Name extends string>(
   targets: Readonly<Record<Name, Target>>,
   rounds: number,

@@ -7,7 +7,10 @@ import * as Rounds from "./Rounds.ts"
 import type * as Target from "./Target.ts"
 
 export interface Options extends Target.Setup {
-  /** A file that gets the deliveries of a round; in memory, so that writing it does not meet the journal's fsyncs. */
+  /**
+   * A file that gets the deliveries of a round. It is in memory, so that writing it doesn't compete with the journal's
+   * fsyncs.
+   */
   readonly requests: string
   readonly rounds: number
   /** Length of a run. An integer, because wrk accepts no fractions. */
@@ -23,7 +26,7 @@ export const saturate = Effect.fnUntraced(function* <const Name extends string>(
   targets: Readonly<Record<Name, Target.Target>>,
   isUndecided?: (subjects: Readonly<Record<Name, Rounds.Subject>>) => boolean,
 ) {
-  // Enough for any round: a relay that met one twice would look too fast.
+  // Enough deliveries for any round: a relay that got a delivery twice would look too fast.
   let count = 40_000 * options.seconds
   let fastest = 0
   const prepare = Effect.sync(() => {

@@ -128,7 +128,7 @@ const fleet: Scenario = Effect.fnUntraced(function* (options) {
   ]
 })
 
-/** At the same load in all, an event may cost this much more when several relays share it. */
+/** At the same total load, an event may cost this much more if several relays share the load. */
 const fleetVerdicts = (
   rate: number,
   one: Fleet.Measured,

@@ -17,7 +17,7 @@ const rate = 2_000
 const codePath = "/hooks/code"
 const secrets = [{ name: "benchmark", value: Requests.secret }]
 
-/** Makes a request of an event's body. */
+/** Makes the request that delivers an event's body. */
 type Deliver = (id: string, body: string) => string
 
 const scheduled: Deliver = (_, body) => Requests.signed(body)
@@ -88,7 +88,8 @@ export const senders = Effect.fnUntraced(function* (setup: Target.Setup, seconds
   const together = { concurrency: "unbounded" } as const
   const real = [send(pace, 0, scheduled), send(pace, 0, github(Requests.secret))] as const
   const [scheduling, code] = yield* Effect.all(real, together)
-  // Numbers of their own: an event has the time of its first delivery, and these are sent at twice the pace.
+  // Forged events have other numbers, because an event has the time of its first delivery, and these are sent at twice
+  // the pace.
   const forging = send({ rate, seconds }, 2 * sent, github("another secret"))
   const flooded = [send(pace, sent, scheduled), forging] as const
   const [beside, forged] = yield* Effect.all(flooded, together)

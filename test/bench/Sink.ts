@@ -48,7 +48,7 @@ export class Sink {
     this.name = name
     this.ordered = ordered
     this.#server = this.#listen(0)
-    // A server that was stopped no longer knows it.
+    // After a stop, the server no longer knows its port.
     this.#port = this.#server.port ?? 0
   }
 

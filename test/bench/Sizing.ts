@@ -73,7 +73,7 @@ const postgres = Effect.fnUntraced(function* (options: Options) {
 
 const descriptors = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length
 
-/** The most of them while something runs. */
+/** Returns the highest number of descriptors while something runs. */
 const mostDescriptors = <A, E, R>(pid: number, running: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     let most = 0
@@ -129,7 +129,7 @@ const measure = Effect.fnUntraced(function* (options: Options, subject: Subject)
   return { name, figures, verdicts: [complete(saturated.subject, true), { ...lost, ok: usual.lost === 0 }] }
 })
 
-/** One after the other: what one takes, the other lacks. */
+/** Measures one after the other, because they would compete for the machine. */
 export const sizing = Effect.fnUntraced(function* (options: Options) {
   const both = [
     yield* Effect.scoped(Effect.flatMap(sqlite(options), (subject) => measure(options, subject))),

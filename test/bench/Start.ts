@@ -28,7 +28,7 @@ const ended = (command: ReadonlyArray<string>) =>
     return { cpu: Number(child.resourceUsage()?.cpuTime.total) / 1000, time: performance.now() - from }
   })
 
-/** Until it can take deliveries, and its memory three seconds later. */
+/** Measures a start until the relay accepts deliveries, and its memory three seconds later. */
 const ready = (setup: Target.Setup, name: string) =>
   Effect.scoped(
     Effect.gen(function* () {

@@ -53,9 +53,9 @@ export interface RelayConfig {
   readonly sinks: Readonly<Record<string, unknown>>
   readonly routes: ReadonlyArray<unknown>
   readonly delivery?: unknown
-  /** In the place of the scheduling service's webhook. */
+  /** Replaces the scheduling service's webhook. */
   readonly webhooks?: unknown
-  /** In the place of a file of its own. */
+  /** Replaces the relay's own file. */
   readonly journal?: unknown
 }
 
@@ -95,7 +95,7 @@ export const journalPath = (directory: string): string => join(directory, "journ
 
 const everything = (to: string) => [{ name: "everything", match: "**", to: [to] }]
 
-/** A relay that sends all to a file; `routes` all lead there, and none to the `idle` sinks. */
+/** A relay that sends all events to a file. All `routes` lead there, and the `idle` sinks get nothing. */
 export const relayToFile = Effect.fnUntraced(function* (
   setup: Setup,
   name: string,
@@ -112,7 +112,7 @@ export const relayToFile = Effect.fnUntraced(function* (
   return { ...target, delivered: Effect.sync(lines) }
 })
 
-/** A sink in a process of its own, and how many events it has. */
+/** A sink in its own process, with the number of events it has. */
 const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string, ...of: ReadonlyArray<string>) {
   const sink = yield* server(setup, `sink of ${name}`, "sink", ...of)
   const url = `http://127.0.0.1:${sink.port}/`
@@ -120,7 +120,7 @@ const httpSink = Effect.fnUntraced(function* (setup: Setup, name: string, ...of:
   return { url, delivered: Effect.andThen(sink.alive, received) }
 })
 
-/** A relay whose only sink is an HTTP server in a process of its own; `more` is what its config says besides. */
+/** A relay whose only sink is an HTTP server in its own process. `more` has further keys of the sink. */
 export const relayToHttp = Effect.fnUntraced(function* (setup: Setup, name: string, more?: object, journal?: object) {
   const { url, delivered } = yield* httpSink(setup, name)
   const sinks = { http: { type: "http", url, ...more } }

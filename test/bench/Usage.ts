@@ -4,10 +4,10 @@
  */
 import { closeSync, openSync, readFileSync, readSync } from "node:fs"
 
-/** Linux counts CPU in hundredths of a second for user space, whatever its own tick. */
+/** Linux reports CPU time in hundredths of a second, whatever the kernel's tick is. */
 const microsPerTick = 10_000
 
-/** Fields of `/proc/PID/stat` behind the name in parentheses, which may hold blanks. */
+/** Fields of `/proc/PID/stat` after the name in parentheses, which may contain spaces. */
 const fieldsOf = (pid: number): ReadonlyArray<number> => {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
   return stat
@@ -28,22 +28,25 @@ export const endedChildrenMicros = (pid: number): number => {
   return (user + system) * microsPerTick
 }
 
-/** Pages that had to be mapped without reading a disk: memory that is new, or was given back and is needed again. */
+/**
+ * Returns the number of pages that were mapped without reading a disk: new memory, or memory that was freed and is
+ * needed again.
+ */
 export const pageFaults = (pid: number): number => fieldsOf(pid)[7] ?? 0
 
-/** Resident memory in MiB, files that are mapped included: now, and the most that it has been. */
+/** Returns the resident memory in MiB, including mapped files: now, and at its highest. */
 export const memory = (pid: number): { readonly now: number; readonly peak: number } => {
   const status = readFileSync(`/proc/${pid}/status`, "utf8")
   const mebibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1024
   return { now: mebibytes("VmRSS"), peak: mebibytes("VmHWM") }
 }
 
-/** In the environment of a Bun process: it logs its collections. */
+/** Makes a Bun process log its collections. */
 export const loggingCollections = { BUN_JSC_logGC: "1" }
 
 const isCollection = /^\[?GC|^Requesting GC/
 
-/** A log without what `loggingCollections` adds to it. */
+/** Returns a log without the lines that `loggingCollections` adds. */
 export const withoutCollections = (lines: ReadonlyArray<string>): ReadonlyArray<string> =>
   lines.filter((line) => !isCollection.test(line))
 

@@ -33,7 +33,7 @@ export const complete = (subject: Rounds.Subject, dropped: boolean, senders = Lo
   }
 }
 
-/** MiB, resident, so with 50 of the binary itself. */
+/** Resident memory in MiB. The binary itself is 50 of it. */
 const most = { idle: 100, peak: 220, peakStretch: 150 }
 
 /** The memory limits of a relay, before any load and under any load. */

@@ -26,7 +26,7 @@ const follow = (url: string): Effect.Effect<() => number, never, Scope.Scope> =>
         read.bytes,
   )
 
-/** Asks every so often; a failed request is none. */
+/** Sends a request again and again at this interval. Failed requests are ignored. */
 const poll = (url: string, every: Duration.Duration) =>
   Effect.forkScoped(
     Effect.forever(
@@ -42,7 +42,7 @@ const poll = (url: string, every: Duration.Duration) =>
     ),
   )
 
-/** All three, until the scope closes; fails unless the tail answers. */
+/** Attaches all three until the scope closes. Fails if the tail gives nothing. */
 export const attach = Effect.fnUntraced(function* (adminPort: number) {
   const api = `http://127.0.0.1:${adminPort}`
   yield* poll(`${api}/api/v1/status`, Duration.seconds(1))

@@ -43,7 +43,7 @@ const isolation = Effect.gen(function* () {
   const relay = yield* Target.relay(setup, "relay", {
     sinks: Object.fromEntries(sinks.map((sink) => [name(sink), sink.config])),
     routes: [{ name: "everything", match: "**", to: sinks.map(name) }],
-    // A sink that is back should be noticed soon: the default waits up to ten minutes.
+    // The relay should notice a recovered sink soon. The default waits up to ten minutes.
     delivery: { timeout: "2 seconds", retry: { initial: "250 millis", max: "2 seconds" } },
   })
   yield* Console.log(

@@ -65,7 +65,7 @@ const bench = Effect.gen(function* () {
   const options: Options = {
     directory: yield* Program.onDisk,
     requests: join(yield* Program.inMemory, "requests"),
-    // A source would be compared with a binary otherwise.
+    // The other build is a binary, so this one must be a binary too.
     command: Program.relayCommand(binary ?? (other === undefined ? undefined : relayBinary())),
     rounds: yield* whole("rounds", numbers.rounds ?? (quick ? "3" : "5")),
     seconds: yield* whole("seconds", numbers.seconds ?? (quick ? "2" : "3")),

@@ -34,7 +34,7 @@ interface Envelope {
 
 type Take = (body: Uint8Array<ArrayBuffer>, envelope: Envelope) => Promise<unknown> | undefined
 
-/** Answers a delivery once `take` is done with it; anything but a POST at once. */
+/** Answers a delivery once `take` is done with it, and any other request immediately. */
 const receiving =
   (take: Take): Handler =>
   async (request) => {

@@ -3,7 +3,7 @@
 export interface Failure {
   /** The path as the runner prints it. Absent if the runner failed outside of a file. */
   readonly file?: string
-  /** The test's full name. A failure without one is the whole file's: a hook, or an error between tests. */
+  /** The test's full name. Absent if the failure is the whole file's: a hook, or an error between tests. */
   readonly test?: string
   /** The error, with the output before it. */
   readonly said: string

@@ -1,7 +1,6 @@
 /**
- * Which tests show a defect whenever they fail: those that say whether an event
- * was lost, altered, out of order, duplicated or reported wrongly. A run ends
- * with the first of them, and never tries it again.
+ * The tests whose failure always is a defect, because they say whether an event was lost, altered, out of order,
+ * duplicated or reported wrongly. The first such failure ends the run, and the test is never tried again.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"

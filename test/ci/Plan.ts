@@ -20,7 +20,10 @@ const script = (name: string, ...words: ReadonlyArray<string>): Step => ({
   kind: "check",
 })
 
-/** With the parts that a plain `bun test` skips: Kafka (Java 17, Maven), moto (Python 3.10), PostgreSQL from npm, Chromium, systemd. */
+/**
+ * Adds the parts that a plain `bun test` skips: Kafka (Java 17, Maven), moto (Python 3.10), PostgreSQL from npm,
+ * Chromium, systemd.
+ */
 const parts = { RELAY_PARTS: "1" }
 
 const defects = (name: string, ...words: ReadonlyArray<string>): Step => ({

@@ -1,7 +1,7 @@
 /**
- * Runs a plan: what must come first, then what needs no quiet machine on two
- * workers, then the rest by itself. A defect, the limit or a signal ends the run
- * early. What else failed is run again once, alone.
+ * Runs a plan. The first steps run alone. The steps that need no quiet machine follow, on two workers, and then each
+ * remaining step by itself. A defect, the limit or a signal ends the run early. Any other failed test is run again
+ * once, alone.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import process from "node:process"
@@ -12,7 +12,7 @@ import { isDefect } from "./Defects.ts"
 
 export interface Step {
   readonly name: string
-  /** A program with its arguments; of a step of tests, the arguments of `bun test`. */
+  /** A program with its arguments. For a step of tests, only the arguments of `bun test`. */
   readonly command: ReadonlyArray<string>
   readonly env?: Readonly<Record<string, string>>
   /**
@@ -112,7 +112,7 @@ export class Run {
     if (this.#stopped !== undefined) return
     this.#stopped = why
     this.#options.print(`\n== STOPPED: ${why}`)
-    // The servers of tests stop with the process that started them. The rest is killed.
+    // Servers of tests stop with the process that started them. Other processes are killed.
     for (const child of this.#children.keys()) child.kill("SIGTERM")
     setTimeout(() => {
       for (const { pid } of this.#children.keys()) killGroup(pid)
@@ -134,7 +134,8 @@ export class Run {
       if (isTests) output.read(line)
     })
     const found = output.failures
-    // A runner that ran no test, not all, or failed without a failed test, hasn't done its work. One that was stopped couldn't.
+    // A runner is broken if it ran no test, didn't run all tests, or failed without a failed test. A stopped runner
+    // isn't.
     const isBroken =
       this.#stopped === undefined &&
       (isTests ? !output.isWhole || (found.length === 0 && (code !== 0 || output.passed === 0)) : code !== 0)
@@ -151,7 +152,7 @@ export class Run {
     if (step.kind === "defects" && isBroken) this.stop(`a defect: ${step.name}`)
   }
 
-  /** Ends with the first test too many that is unstable, because the run has failed by then. */
+  /** Ends as soon as there are too many unstable tests, because the run has failed then. */
   async #again(): Promise<void> {
     for (const failure of [...this.#failed]) {
       if (this.#stopped !== undefined || this.#unstable.length > mostUnstable) return

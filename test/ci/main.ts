@@ -11,7 +11,7 @@ import { isGood, summary } from "./Summary.ts"
 
 /** Seconds for everything, with the tests that are run again. */
 const limit = 40 * 60
-/** Seconds of them to stop in. */
+/** The part of the limit, in seconds, that is kept for stopping. */
 const reserve = 15
 
 const before = Number(process.argv[2] ?? 0)

@@ -12,14 +12,14 @@ import { config, loadText, options, sinkTypes } from "./fixture.ts"
 
 const canary = "CANARY-7f3a"
 
-/** Everything that could be printed of a value. */
+/** Returns all printed forms of a value. */
 const printed = (value: unknown): string =>
   [String(value), JSON.stringify(value), inspect(value, { depth: 20 }), Bun.inspect(value, { depth: 20 })].join("\n")
 
 const webhooks = (secret: unknown) => ({ w: { path: "/", secrets: [secret] } })
 const http = (rest: object) => ({ audit: { type: "http", url: `https://example.com/${canary}`, ...rest } })
 
-/** Configs that hold the canary in every place a secret may stand, right and wrong ones. */
+/** Configs with the canary in every place of a secret, right and wrong. */
 const holding: ReadonlyArray<readonly [where: string, text: string]> = [
   ["a secret", config({ webhooks: webhooks({ name: "a", value: canary }) })],
   ["a secret from a variable", config({ webhooks: webhooks({ name: "a", value: "${SECRET}" }) })],

@@ -41,7 +41,7 @@ export const sinkTypes: ConfiguredTypes = {
   },
 }
 
-/** Texts by path; `directory` and `denied` stand for what can't be read. */
+/** The texts of files by path. `directory` and `denied` are files that can't be read. */
 export type Files = Readonly<Record<string, string | Uint8Array | "directory" | "denied">>
 const faults = { directory: "BadResource", denied: "PermissionDenied" } as const
 
@@ -79,7 +79,7 @@ export const loadText = (
 ): Effect.Effect<Loaded, ConfigError> =>
   load("relay.config.json", options({ ...files, "relay.config.json": text }, env))
 
-/** A config that is right, with parts exchanged: the rest of each case is about the part. */
+/** A valid config with some parts replaced. Each case is about the replaced part. */
 export const config = (parts: Readonly<Record<string, unknown>>): string =>
   JSON.stringify(
     {

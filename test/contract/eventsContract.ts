@@ -21,10 +21,10 @@ const event = (id: string, more: Partial<Event> = {}): Event => old(id, { receiv
 export const eventsContract = (name: string, create: Create): void => {
   const test = testWith(create)
 
-  /** Looks as often as it takes: on a busy machine a moment may not be enough. */
+  /** Repeats the search until it is complete, because a busy machine may need several slices. */
   const look = (journal: WholeJournal, query: Partial<EventQuery> = {}) =>
     collect({ limit: 10, ...query }, journal.events)
-  /** All pages of one event each. */
+  /** Returns all pages, with one event on each. */
   const pages = Effect.fnUntraced(function* (journal: WholeJournal, query: Partial<EventQuery>) {
     const found = [yield* look(journal, { ...query, limit: 1 })]
     for (let before = found[0]?.next; before !== undefined; before = found.at(-1)?.next) {

@@ -40,7 +40,7 @@ export interface SinkContract {
   /** The contract of the sink's type. Only one of the type's contracts needs it. */
   readonly ofType?: SinkTypeContract
   readonly make: Effect.Effect<Receiver, never, Scope.Scope>
-  /** The keys go on after "says what to do about". */
+  /** The keys complete the title "gives advice about …". */
   readonly wrong?: Readonly<Record<string, Wrong>>
   /** The largest body that the sink carries. It must reject a larger one. If absent, it must carry 1 MiB. */
   readonly maxBody?: number

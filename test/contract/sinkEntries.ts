@@ -2,10 +2,10 @@
 import type { Entry, Event } from "../../src/event/Event.ts"
 import { event } from "../journal/samples.ts"
 
-/** Stands in every secret of a set-up and in every payload of the contract: no message may hold it. */
+/** A text in every secret of a set-up and in every payload of the contract. No message may contain it. */
 export const canary = "canary-3f9a1c"
 
-/** An entry with a body that tells itself apart; personal data in it is a canary too. */
+/** An entry with a body of its own. The personal data in the body is a canary too. */
 export const entry = (sequence: number, more: Partial<Event> = {}): Entry => ({
   sequence,
   event: event(`evt_${sequence}`, {

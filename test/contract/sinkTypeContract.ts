@@ -18,7 +18,7 @@ export interface SinkTypeContract {
   readonly type: string
   /** A config as in a file, with all its secrets. Each secret contains the canary. */
   readonly config: Readonly<Record<string, unknown>>
-  /** Whether the trace of an event goes along. */
+  /** Whether the sink sends the trace of an event. */
   readonly carriesTrace?: boolean
 }
 

@@ -1,4 +1,4 @@
-/** `relay journal …` as a user who may not read the journal: not root, who may read everything. */
+/** `relay journal …` as a user who may not read the journal. The user isn't root, who may read everything. */
 import { afterAll, expect } from "bun:test"
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"

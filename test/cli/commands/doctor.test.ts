@@ -52,7 +52,7 @@ const now = Date.UTC(2026, 10, 21)
 
 let files = 0
 
-/** A config that is well, but for the changes; nothing listens on its ports. */
+/** A healthy config, except for the changes. Nothing listens on its ports. */
 const config = async (changes: object = {}): Promise<string> => {
   const own = join(directory, String(files++))
   mkdirSync(own)
@@ -91,7 +91,7 @@ const holding = (port: number) =>
     (server) => Effect.sync(() => server.close()),
   )
 
-// At once: each watches the clock for half a second.
+// Concurrently, because each run watches the clock for half a second.
 describe.concurrent("doctor", () => {
   test("prints one line per check of a healthy set-up, and leaves nothing behind", async () => {
     const file = await config()
@@ -101,7 +101,7 @@ describe.concurrent("doctor", () => {
     for (const line of [
       /config +\S+ +valid/,
       /sink +audit +reached/,
-      // A slow disk gets a warning here; its time is not this test's.
+      // A slow disk gets a warning here, so this test accepts any time.
       /disk .* a sync takes [\d.]+ ms/,
       /disk .* free, enough for a journal of 1\.0 MiB/,
       /clock +time +20\d\d-/,

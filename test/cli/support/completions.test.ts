@@ -1,4 +1,4 @@
-/** Completions, asked for as the shells do. */
+/** Completions, requested as shells do. */
 import { describe, expect, test } from "bun:test"
 import { chmodSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,4 +1,4 @@
-/** Golden files of `relay test`, and `explain --payload`: from arguments to exit code. */
+/** Golden files of `relay test`, and `explain --payload`, each from its arguments to its exit code. */
 import { afterAll, describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"

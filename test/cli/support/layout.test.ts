@@ -51,7 +51,7 @@ const statuses = sinks.map((name, at) =>
   }),
 )
 
-/** A relay with events, a dead letter and a replay, of long names. */
+/** A relay that has events, a dead letter and a replay with long names. */
 const filled = Effect.gen(function* () {
   const relay = yield* running({
     lanes: statuses,

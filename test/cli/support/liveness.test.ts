@@ -12,7 +12,7 @@ import { command, temporary } from "../harness.ts"
 const directory = temporary()
 const config = configsIn(directory)
 
-/** Listens, as a process that was stopped does, and never answers. */
+/** A server that listens but never answers, like a process that was stopped. */
 const mute = Effect.gen(function* () {
   const asked = yield* Latch.make()
   const server = yield* Effect.acquireRelease(
@@ -24,7 +24,7 @@ const mute = Effect.gen(function* () {
   return { at: `127.0.0.1:${server.port}`, asked }
 })
 
-/** How a command ends once it has connected and this time has passed. */
+/** Returns how a command ends after it has connected and this time has passed. */
 const after = Effect.fnUntraced(function* (time: "10 seconds" | "30 seconds", ...args: ReadonlyArray<string>) {
   const { at, asked } = yield* mute
   const file = config(args[0] === "trigger" ? { listen: at } : { admin: { listen: at } })

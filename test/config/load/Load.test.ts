@@ -490,7 +490,7 @@ describe("a file that can't be read", () => {
     ])
     const { admin } = yield* loadAdmin(installed, options(files))
     expect(admin.token && Redacted.value(admin.token)).toBe("administering")
-    // The relay itself, another config, and another directory that is named.
+    // The relay itself, another config, and another named directory.
     for (const [file, given, why] of [
       [installed, options(files), "the variable CREDENTIALS_DIRECTORY is not set"],
       ["relay.config.json", reads, "the variable CREDENTIALS_DIRECTORY is not set"],
@@ -561,7 +561,7 @@ describe("the admin API's address", () => {
     expect(own.admin.tokens?.map(({ name, value }) => [name, Redacted.value(value)])).toEqual([
       ["screen", "the-screen"],
     ])
-    // The first that this user can read.
+    // The first token that this user can read.
     expect((yield* load(undefined)).admin.tokens?.map(({ name }) => name)).toEqual(["screen"])
     const unread = yield* Effect.flip(loadAdmin("a.json", options({ "a.json": files["a.json"] })))
     expect(unread.diagnostics.map(({ key }) => key)).toEqual(["admin.tokens[1].value"])

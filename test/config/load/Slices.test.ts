@@ -1,4 +1,4 @@
-/** A large config is loaded in slices: a relay that reloads it goes on meanwhile. */
+/** A large config is loaded in slices, so that a relay continues to work while it reloads. */
 import { describe, expect, test } from "bun:test"
 import { Effect } from "effect"
 import { countTurns } from "../../lib/turns.ts"

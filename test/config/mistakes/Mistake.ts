@@ -9,17 +9,17 @@ export interface Mistake {
   readonly env?: Readonly<Record<string, string>>
   /** The arguments that started the program, as the system reports them. */
   readonly started?: ReadonlyArray<string>
-  /** The command without `-c FILE`; `validate --offline` unless given. */
+  /** The command without `-c FILE` (default: `validate --offline`). */
   readonly command?: ReadonlyArray<string>
 }
 
 export interface Theme {
   readonly title: string
-  /** The key describes the mistake. A text is the config. */
+  /** The key describes the mistake. If the value is a text, it is the config. */
   readonly mistakes: Readonly<Record<string, string | Mistake>>
 }
 
-/** The config that is right; a mistake exchanges parts of it. */
+/** A valid config. A mistake replaces parts of it. */
 const parts = {
   webhooks: `{
     "scheduling": { "path": "/hooks", "secrets": [{ "name": "now", "value": "${canary}" }] }
@@ -36,7 +36,7 @@ const parts = {
   telemetry: undefined,
 }
 
-/** The config with other parts, each as JSON text; `more` are lines of their own. */
+/** Returns the config with other parts, each as JSON text. `more` adds lines of its own. */
 export const config = (changes: Partial<Record<keyof typeof parts | "more", string>>): string => {
   const { more, ...others } = changes
   const lines = Object.entries({ ...parts, ...others }).flatMap(([key, value]) =>

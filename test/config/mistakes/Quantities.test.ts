@@ -1,4 +1,4 @@
-/** Numbers at every key of the config that has one, as the JSON Schema lists them: none is negative or without end. */
+/** Numbers at every numeric key in the config's JSON Schema: none may be negative or infinite. */
 import { describe, expect, test } from "bun:test"
 import { Effect } from "effect"
 import { load } from "../../../src/config/load/Load.ts"
@@ -19,7 +19,7 @@ interface Key {
   readonly path: ReadonlyArray<string>
   readonly types: ReadonlyArray<readonly [path: ReadonlyArray<string>, type: unknown]>
   readonly schema: Json
-  /** The key, if it takes values of several kinds. This kind is one. */
+  /** The key, if it takes several kinds of values and this is one of them. */
   readonly choice?: ReadonlyArray<string> | undefined
 }
 
@@ -39,7 +39,7 @@ const keysOf = (value: unknown, { path, types, choice }: Omit<Key, "schema">): R
   const below = (key: string, one: unknown) => keysOf(one, { path: [...at, key], types: own, choice })
   return [
     ...(isQuantity ? [{ path, types, choice, schema: found }] : []),
-    // The numbers of a condition are compared with an event's, and may be any.
+    // A condition compares its numbers with an event's, so they may have any value.
     ...Object.entries(properties).flatMap(([key, one]) => (key === "where" ? [] : below(key, one))),
     ...(Object.keys(fields(found.additionalProperties)).length === 0 ? [] : below("one", found.additionalProperties)),
     ...(found.items === undefined ? [] : below("0", found.items)),
@@ -57,7 +57,7 @@ const words = [
   ["1/second", ["-1/second", "0/second", `${huge}/second`, "Infinity/second"]],
 ] as const
 
-/** Values that the key must refuse, as JSON; nothing if it isn't a quantity. */
+/** Returns values, as JSON, that the key must refuse. Empty if the key isn't a quantity. */
 const wrongOf = ({ path, schema: { type, pattern, minimum, maximum } }: Key): ReadonlyArray<string> => {
   if (type === "integer") return ["-1", "1e999", "-1e999", `${Number(minimum) - 1}`, `${Number(maximum) + 1}`, "2.5"]
   if (type === "number") return ["-1", "1e999", "-1e999"]
@@ -97,7 +97,7 @@ const json = (node: Node | string): string => {
     : `[${parts.map(([, one]) => one)}]`
 }
 
-/** A config with as many of the mistakes as fit in one, and the rest of them. */
+/** Returns a config with as many mistakes as fit together, and the remaining mistakes. */
 const together = (mistakes: ReadonlyArray<Mistake>) => {
   const file: Node = {}
   const isPut = ({ key: { path, types }, value }: Mistake): boolean => {

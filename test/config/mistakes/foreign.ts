@@ -9,7 +9,7 @@ const email = (inside: string): string =>
 const pagerduty = (inside: string): string => sink(`"type": "pagerduty", ${inside}`)
 const brokers = '"brokers": ["broker:9092"], "topic": "events"'
 
-/** A key under the name that another program has for it. */
+/** A key under its name in another program. */
 const named = (make: (inside: string) => string, inside: string): string => make(inside.replace('"', '§"'))
 
 export const foreign: Theme = {

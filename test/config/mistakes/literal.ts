@@ -1,4 +1,4 @@
-/** Texts that are used as they stand, though something else was probably meant. */
+/** Texts that are used literally, although the user probably meant something else. */
 import { canary } from "../../cli/configs.ts"
 import { config, file, http, kafka, sink, slack, type Theme, webhook } from "./Mistake.ts"
 

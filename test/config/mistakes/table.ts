@@ -33,7 +33,7 @@ const file = "relay.config.json"
 /** A placeholder for an address in a mistake, the address in this run, and the address in the table. */
 type Addresses = ReadonlyArray<readonly [name: string, here: string, shown: string]>
 
-/** Makes a mistake in a directory of its own, the working directory. */
+/** Makes a mistake in its own directory, which becomes the working directory. */
 const make = async (mistake: Named, root: string, addresses: Addresses): Promise<Told> => {
   process.chdir(mkdtempSync(join(root, "m-")))
   const filled = (text: string): string => addresses.reduce((all, [name, here]) => all.replaceAll(name, here), text)
@@ -78,7 +78,7 @@ const inDirectory = Effect.acquireRelease(
     }),
 )
 
-/** Makes mistakes of every theme, one after the other: all of them, or those that `draw` takes. */
+/** Makes the mistakes of every theme one after the other: all, or those that `draw` returns. */
 export const makeAll = (
   draw: (mistakes: ReadonlyArray<Named>) => ReadonlyArray<Named> = (mistakes) => mistakes,
 ): Promise<All> =>

@@ -1,4 +1,4 @@
-/** Keys and values of the wrong kind, wherever they stand. */
+/** Keys and values of the wrong kind. */
 import { config, file, http, secretsOf, sink, type Theme, webhook, webhookWith } from "./Mistake.ts"
 
 const searchIds = (list: string): string => config({ journal: `{ "searchIds": ${list} }` })

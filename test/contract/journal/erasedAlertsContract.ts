@@ -14,7 +14,9 @@ import type { Create } from "./sessions.ts"
 
 const type = "connected_account.refresh_failed"
 
-/** A sink whose alerts have the account and a name from the body in their keys, and fires for both of a group. */
+/**
+ * A sink whose alerts have the account and a name from the body in their keys. Both alerts of a group fire.
+ */
 const chat = () => {
   const sent: Array<string> = []
   const sink = {
@@ -68,7 +70,7 @@ export const erasedAlertsContract = (name: string, create: Create): void => {
             const before = yield* until((alerts) => alerts.length === 2)
             expect(before.map(({ account }) => account).sort()).toEqual(["anna", "bob"])
             const ofAnna = before.find(({ account }) => account === "anna")?.id ?? 0
-            // Its own entry is in the log, and stays there.
+            // The acknowledgement's own entry is in the log, and stays there.
             expect(yield* ask("chat", ofAnna, "acknowledgement")).toBe(true)
             yield* until((alerts) => alerts.some(({ status }) => status === "acknowledged"))
             const whileStopped = <A, E>(_: ReadonlyArray<string>, work: Effect.Effect<A, E>) => work

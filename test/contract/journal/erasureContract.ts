@@ -26,7 +26,7 @@ const erasedOf = ({ event, deliveries, ...found }: FoundEvent): FoundEvent => {
   }
 }
 
-/** The lanes, but for the bytes of their dead letters, which are fewer. */
+/** The lanes without the bytes of their dead letters, which an erasure reduces. */
 const lanesOf = (journal: Service) =>
   Effect.map(journal.lanes, (lanes) => lanes.map(({ deadLetterBytes: _, ...lane }) => lane))
 
@@ -49,7 +49,7 @@ export const erasureContract = (name: string, create: Create): void => {
           expect(erased).toEqual(sequences(wanted.filter(isErased)))
           expect(undelivered.map(({ sequence }) => sequence)).toEqual(sequences(wanted.filter(isWaiting)))
           const expected = before.map((one) => (isErased(one) ? erasedOf(one) : one))
-          // A copy that waits has the same body.
+          // A pending copy has the same body.
           const left = new Set(before.filter((one) => !isErased(one)).map(({ event }) => event.id))
           const gone = wanted.map(({ event }) => event.id).filter((id) => !left.has(id))
           expect(gone.length).toBeGreaterThan(0)

@@ -39,7 +39,7 @@ export const importContract = (name: string, create: Create): void => {
       expect(yield* journal.deadLetters({ limit: 9 })).toMatchObject([
         { id: "audit:4", lane: "audit", at: 7, attempts, entry: { event: event("c"), sinks: ["audit"] } },
       ])
-      // Again, and for one lane more.
+      // Imports the same again, and then one event for another lane as well.
       expect(yield* journal.import("other", all)).toEqual({ pending: 0, deadLetters: 0, known: 5 })
       expect(yield* journal.import("other", [undelivered(900, "a", ["lake", "audit"])])).toMatchObject({
         pending: 1,

@@ -98,7 +98,7 @@ export const lanesContract = (name: string, create: Create): void => {
       const other = { ...large("e"), webhook: "other", body: new Uint8Array(100) }
       expect(yield* journal.append(other, ["lake"])).toBe("appended")
       yield* journal.settle([settlement("lake", 2, { deadLetter: [letter(1), letter(2)] })])
-      // One on a server counts them now and then.
+      // A journal on a server counts them only now and then.
       yield* journal.lanes
       expect((yield* refuse).message).toContain("webhook")
       yield* journal.dropDeadLetters(["lake:1"])

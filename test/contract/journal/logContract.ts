@@ -44,7 +44,7 @@ export const logContract = (name: string, create: Create): void => {
 
     test("gives the events of one commit the same promise, so that one timer serves all of them", function* (journal) {
       const results = ["a", "b", "c"].map((id) => journal.appendUnsafe(event(id), ["lake"]))
-      // A journal in memory knows the exit at once.
+      // A journal in memory knows the exit immediately.
       expect(new Set(results.filter((result) => result instanceof Promise)).size).toBeLessThan(2)
       expect(yield* Effect.promise(async () => results[0])).toEqual(Exit.succeed("appended"))
     })

@@ -9,7 +9,7 @@ import { appendAll, type Create, lane, type Service, testWith } from "./sessions
 /** More than are moved at once. */
 const many = 1_500
 
-/** A lane with events that wait, and two dead letters. */
+/** Fills a lane with pending events and two dead letters. */
 const fill = Effect.fnUntraced(function* (journal: Service, name: string) {
   yield* Effect.forEach(
     Array.from({ length: many }, (_, at) => `evt_${at}`),
@@ -39,7 +39,7 @@ export const movedLanesContract = (name: string, create: Create): void => {
     })
 
     test("hands everything pending of a lane to another, in order", function* (journal) {
-      // The lane of a sink that has left the config was open before.
+      // The lane of a removed sink was open before.
       for (const name of ["old", "new"]) yield* journal.openLane(name)
       yield* appendAll(journal, ["a", "b", "c", "d", "e"], ["old"])
       yield* journal.settle([
@@ -81,7 +81,7 @@ export const movedLanesContract = (name: string, create: Create): void => {
       yield* fill(journal, "old")
       const move = yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true })
       yield* Effect.yieldNow
-      // It may be refused, because they have changed lanes by then.
+      // The replay may be refused, because the dead letters have changed lanes by then.
       yield* Effect.result(journal.replayDeadLetters(["old:1", "old:2"]))
       yield* Fiber.join(move)
       expect(yield* held(journal)).toBe(many)

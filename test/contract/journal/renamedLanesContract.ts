@@ -7,7 +7,7 @@ import { attempts, event, letter, retrying, settlement, waiting } from "../../jo
 import { it, type Steps } from "../../lib/effect.ts"
 import { appendAll, type Create, lane, type Service, type Session, sessionsOf, testWith } from "./sessions.ts"
 
-/** Opens a lane as a config with sinks of these names does. */
+/** Opens a lane as a relay does whose config has sinks with these names. */
 const open = (journal: Service, name: string, config: ReadonlyArray<string>, renamedFrom?: string) =>
   journal.openLane(name, { isConfigured: (one) => config.includes(one), renamedFrom })
 
@@ -41,7 +41,7 @@ const many = 1_200
 
 const backlogOfA = (journal: Service) => Effect.map(lane(journal, "a"), (found) => found?.backlog ?? 0)
 
-/** Renames a sink to the name of another lane, and ends while events are moved. */
+/** Renames a sink to the name of another lane, and ends while events are being moved. */
 const cutShort = Effect.fnUntraced(function* (journal: Service) {
   for (const name of ["a", "b", "c"]) yield* journal.openLane(name)
   yield* appendAll(journal, ["b"], ["b"])
@@ -201,7 +201,7 @@ export const renamedLanesContract = (name: string, create: Create): void => {
     })
 
     test("gets events that are routed to its new name just before", function* (journal) {
-      // The journal in memory appends them again, for a lane of the new name.
+      // Skips the journal in memory, which appends the events again for a lane of the new name.
       if (journal.knowSinks === undefined) return
       yield* journal.openLane("old")
       yield* appendAll(journal, ["a"], ["old"])

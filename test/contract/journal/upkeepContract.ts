@@ -54,7 +54,7 @@ export const upkeepContract = (name: string, create: CreateOnDisk): void => {
         const { journal } = yield* open
         yield* journal.openLane("lake")
         wall.ahead = 720 * hour
-        // PostgreSQL counts as silent until the next heartbeat.
+        // PostgreSQL seems silent until the next heartbeat.
         yield* seconds(2)
         for (const [id, age] of [
           ["old", 2],
