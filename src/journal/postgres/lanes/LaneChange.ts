@@ -19,6 +19,7 @@ import type { Queries } from "../connection/Database.ts"
 import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import { allPlaces, LaneNames, type Opened, type Opening, type StoredLanes } from "../tables/LaneNames.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
+import { pendingIn } from "./StreamLoading.ts"
 import type { StreamState } from "./StreamState.ts"
 
 /** A change to make. */
@@ -243,7 +244,8 @@ const openInMemory = (stream: StreamState, name: string, { renamed, moving }: Op
 
 /**
  * Removes a lane from a stream with all its events there. Returns the number of events dropped. If its events up to
- * `moved` were moved, and it has others, it fails and removes nothing. It takes at most ten round trips.
+ * `moved` were moved, and it has others, it fails and removes nothing. It takes at most ten round trips,
+ * and one for each 256 commits of other relays that memory doesn't have yet.
  */
 export const remove = (
   stream: StreamState,
@@ -271,9 +273,10 @@ export const remove = (
       const retries = yield* queries.query(OutcomeTables.takenFrom("retry", within, "'dropped'"), params)
       if (moved !== undefined && count + retries.count > 0) return yield* laneChanged(name)
       yield* queries.query("DELETE FROM alert WHERE stream = $1 AND lane = $2", [stream.id, name])
+      const pending = moved === undefined ? yield* pendingIn(stream, queries, before, name, head) : 0
       return {
         lanes: before.removed(name, head),
-        value: (stream.backlogs.get(name)?.size ?? 0) + count,
+        value: pending + retries.count + count,
         inMemory: (stream) => {
           stream.backlogs.delete(name)
           stream.open.delete(name)

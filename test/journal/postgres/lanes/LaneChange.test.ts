@@ -4,7 +4,7 @@ import type { Database } from "../../../../src/journal/postgres/connection/Datab
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"
-import { event } from "../../samples.ts"
+import { event, letter, retrying, settlement } from "../../samples.ts"
 import { meanwhile, relays, seconds } from "../relays.ts"
 
 suiteUnless(reasonToSkip(), "a change of lanes", () => {
@@ -29,6 +29,35 @@ suiteUnless(reasonToSkip(), "a change of lanes", () => {
     yield* sql(`UPDATE relay.progress SET changed = '{"lake": {"sequence": 0, "settled": [], "pausedFor": 0}}'`)
     yield* stop
     expect(yield* (yield* start("a")).journal.lanes).toEqual([])
+  })
+
+  it.effect("that drops a lane counts what other relays have added to the shared stream since", function* () {
+    const { start, sql } = yield* relays
+    const { journal: a } = yield* start("a")
+    const { journal: b } = yield* start("b")
+    for (const { knowSinks } of [a, b]) knowSinks?.([{ name: "removed", exclusive: true }])
+    const append = (journal: typeof a, ids: ReadonlyArray<string>) =>
+      Effect.forEach(ids, (id) => journal.append(event(id), ["removed"]), { discard: true })
+    yield* append(b, ["one", "two", "three"])
+    yield* seconds(3)
+    // No time passes from here on, so no relay reads the shared stream again.
+    yield* append(b, ["four", "five"])
+    const pending = (journal: typeof a) => Effect.map(journal.lanes, (lanes) => lanes.map(({ backlog }) => backlog))
+    expect(yield* pending(a)).toEqual([3])
+    expect(yield* a.dropLane("removed")).toBe(5)
+    const [dropped] = yield* sql("SELECT sequence, last FROM relay.ended WHERE outcome = 'laneRemoved'")
+    expect(Number(dropped?.last) - Number(dropped?.sequence)).toBe(4)
+  })
+
+  it.effect("that drops a lane of another relay counts only what that relay has not settled", function* () {
+    const { start } = yield* relays
+    const { journal: a } = yield* start("a")
+    const { journal: b } = yield* start("b")
+    for (const id of ["one", "two", "three", "four"]) yield* b.append(event(id), ["removed"])
+    const last = yield* b.head
+    const changes = { delivered: [], deadLetter: [letter(last - 3)], retry: [retrying(last - 2)] }
+    yield* b.settle([settlement("removed", last - 1, changes)])
+    expect(yield* a.dropLane("removed")).toBe(3)
   })
 
   it.effect("that moves a lane to a sink that another relay has renamed moves it to the renamed lane", function* () {
