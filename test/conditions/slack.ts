@@ -69,7 +69,6 @@ export const column: Column = {
       }),
     ],
     // An incoming webhook takes one message, as a whole or not at all.
-    // An incoming webhook takes one message, as a whole or not at all.
     f: [
       steps(
         byToken,

@@ -21,7 +21,7 @@ const failure = "connected_account.refresh_failed"
 const recovery = "connected_account.reconnected"
 /** Short, because a lane looks at its deadlines 40 times a second. */
 const unit = 1_000
-/** The clock begins so late that no jump leads before 1970. */
+/** The clock starts late enough that no jump leads to a time before 1970. */
 const tenDays = 864_000_000
 
 /** The durations of a policy, in units. A reload chooses another one. */
@@ -67,7 +67,7 @@ interface Modelled {
   mute?: { until: number; hasNew: boolean } | undefined
 }
 
-/** Whether each event of the log is a message, and otherwise in which alert it is counted, by the docs alone. */
+/** Decides from the docs alone whether each event of the log is a message, and otherwise which alert counts it. */
 class Model {
   readonly found = new Map<number, string>()
   readonly #alerts = new Map<string, Modelled>()
@@ -187,7 +187,7 @@ class Model {
     const { mute } = alert
     if (mute?.until !== until) return alert.id
     alert.mute = undefined
-    // Failures that make no alert yet don't keep it open.
+    // Failures that haven't made an alert yet don't keep it open.
     if (alert.isKnown && (alert.is === "resolved" || alert.is === "pending")) {
       Object.assign(alert, { is: "resolved", times: [], isKnown: false })
       return this.#resolution(alert, policy)
@@ -225,7 +225,7 @@ const history = (seed: number) =>
     const fixed = { resolves: chance(0.7), ...(chance(0.8) && { within }) }
     const wantedSpec = () => spec("chat", sink, { order: "key", alert: { ...alertOf(policy.wanted), ...fixed } })
     const journal = MemoryJournal.layerWith((memory) => ({
-      // A lane is opened after the lane with the former policy has stored its last settlement.
+      // By then the lane with the former policy has stored its last settlement.
       openLane: (...args) =>
         Effect.tap(memory.openLane(...args), () =>
           Effect.sync(() => {
@@ -318,7 +318,7 @@ const history = (seed: number) =>
       const overdue = Effect.map(relay.lanes.alerts, (alerts) =>
         alerts.filter(({ mutedUntil = Number.POSITIVE_INFINITY }) => mutedUntil < wall()),
       )
-      // A reminder may just have been made, and an alert waits for its last message.
+      // A reminder may just have been made, or an alert may wait for its last message.
       for (let turn = 0; turn < 40; turn++) {
         const isSettled = !(yield* look).events.some(({ deliveries }) => deliveries.some(isOpen))
         if (isSettled && (yield* overdue).length === 0) break
@@ -362,7 +362,7 @@ it.effect(
         expect({ seed, sent: [...new Set(sent)].sort((a, b) => a - b) }).toEqual({
           ...{ seed, sent: messages.map(({ sequence }) => sequence) },
         })
-        // A message is repeated only by a crash that came before its end was stored.
+        // A message is repeated only if a crash came before its end was stored.
         if (of.kills === 0) expect({ seed, repeated: sent.length - messages.length }).toEqual({ seed, repeated: 0 })
         kinds.message += messages.length
         kinds.counted += log.length - messages.length
@@ -373,7 +373,7 @@ it.effect(
         kinds.jumps += of.jumps
         kinds.reloads += of.reloads
       }
-      // Or the histories would show little.
+      // Fewer histories would not show enough of each kind.
       if (seeds < 60) return
       for (const [kind, count] of Object.entries(kinds)) expect([kind, count >= seeds / 10]).toEqual([kind, true])
     }),

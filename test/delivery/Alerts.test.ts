@@ -63,7 +63,7 @@ const recovers = (account = "acct_1") =>
     () => recovery,
   )
 
-/** How the event ended at the sink. */
+/** Returns how the event ended at the sink. */
 const endOf = Effect.fnUntraced(function* (sequence: number) {
   const archive = yield* Archive
   const [found] = (yield* archive.events({ sequence, limit: 1 })).events
@@ -407,7 +407,10 @@ describe("a sink with `alert`", () => {
   it.effect(
     "wakes a lane without alerts never, and a lane with one at most once a minute until something is due",
     () => {
-      /** How often a lane sleeps in ten minutes that begin 50 minutes before the reminder, beside the rest of the relay. */
+      /**
+       * Returns how often a lane sleeps in ten minutes, without the rest of the relay. They begin 50 minutes before the
+       * reminder.
+       */
       const sleepsOf = Effect.fnUntraced(function* (failures: number, one: LaneSpec) {
         const clock = yield* Clock.Clock
         let sleeps = 0

@@ -24,7 +24,7 @@ describe("a backlog that is full", () => {
       yield* pass("3 seconds")
       storing = false
       up = true
-      // Half of them arrive while the disk takes nothing, and as many new ones come.
+      // Half of the events arrive while the disk takes nothing. Then as many new events are appended.
       while (sink.delivered.length < 10) yield* pass("100 millis")
       up = false
       yield* append(10, ["sink"])

@@ -1,4 +1,4 @@
-/** A bug, and what can't be rendered, cost the event that meets it, and never the lane. */
+/** A bug, or an event that can't be rendered, affects only the event that meets it, and never the lane. */
 import { describe, expect } from "bun:test"
 import { Cause, Duration, Effect, Layer, Logger } from "effect"
 import type { LaneConfig } from "../../src/config/Config.ts"
@@ -13,7 +13,7 @@ import { append, failed, lanesOf, letters, pass, rejected, relay, scripted, spec
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 const sorted = (sequences: ReadonlyArray<number>) => sequences.toSorted((a, b) => a - b)
 
-/** Signed and kept as any other; no JSON can be written of its object. */
+/** An event that is signed and kept like any other, but whose object can't be written as JSON. */
 const deep = `{"id":"evt_deep","account_id":"acct_1","version":"1","created_at":"2026-01-01T00:00:00Z","data":{"type":"appointment.created","object":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}}}`
 
 const appendDeep = Effect.fnUntraced(function* (sinks: ReadonlyArray<string>) {
@@ -170,7 +170,7 @@ const buggy = (times: number, call: "read" | "readRetries" | "settle" | "awaitBe
   }))
 }
 
-/** A journal whose count of its lanes dies of a bug once they run. */
+/** A journal whose second count of its lanes dies of a bug, after the lanes have started. */
 const late = MemoryJournal.layerWith((journal) => {
   let calls = 0
   const bug = Effect.die(new TypeError("no such thing"))
@@ -201,7 +201,8 @@ describe("a lane that a bug ends", () => {
     })
   }
 
-  // It asks while it reads, then when it starts attempts, and then when it is behind the log and starts more.
+  // The lane reads it while it reads events, then when it starts attempts, and then when it is behind the log and
+  // starts more.
   for (const time of [1, 3, 13, 14]) {
     it.effect(`restarts with all its events if asking for its concurrency fails, at time ${time}`, () => {
       const sink = scripted(() => "pass")
@@ -262,7 +263,7 @@ describe("a lane that a bug ends", () => {
       ...config,
       delivery: {
         ...delivery,
-        // Asked for when an attempt has failed, and never by the pump.
+        // The lane reads this key after a failed attempt. The pump never does.
         get retry() {
           if (bugs-- > 0) throw new TypeError("no such thing")
           return delivery.retry
@@ -324,7 +325,7 @@ describe("a lane whose progress the journal refuses", () => {
     let refuses = true
     const poisoned = MemoryJournal.layerWith((journal) => ({
       settle: (some) =>
-        // A value that no journal stores.
+        // No journal stores this value.
         journal.settle(some.map((one) => (one.lane === "sink" && refuses ? { ...one, pausedFor: 0.5 } : one))),
     }))
     return Effect.gen(function* () {

@@ -79,7 +79,7 @@ const renames = () => {
   return { journal, refuse, asked: () => asked }
 }
 
-/** Changes the lanes while time passes; the result, and whether the swap was made. */
+/** Changes the lanes while time passes. Returns the result, and whether the swap was made. */
 const change = Effect.fnUntraced(function* (
   specs: ReadonlyArray<LaneSpec>,
   during: Effect.Effect<void, never, Lanes | Journal> = Effect.void,

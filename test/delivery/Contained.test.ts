@@ -9,7 +9,7 @@ import type { Sink } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
 import { append, letters, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
 
-/** An exception as a runtime gives it to the process: no frame of the stack says whose it is. */
+/** An exception as a runtime reports it to the process. No frame of its stack belongs to a library. */
 const bug = (): Error =>
   Object.assign(new TypeError("undefined is no object"), { stack: "TypeError: it\n    at node:net:1:1" })
 

@@ -147,7 +147,7 @@ describe("a digest", () => {
     const chat = messages((message) => (message === 1 ? failed : message === 2 ? rejected : "pass"))
     return Effect.gen(function* () {
       yield* append(30, ["chat"])
-      // The window, and as long as a retry may wait.
+      // The digest's window, and the longest time that a retry waits.
       yield* pass("35 seconds")
       const dead = yield* letters("chat")
       expect(dead.map((letter) => letter.sequence).sort((a, b) => a - b)).toEqual(range(1, 30))
@@ -158,7 +158,7 @@ describe("a digest", () => {
           .map((sequence) => [sequence, sequence === 1 ? ["an error", "a refusal"] : [undefined, undefined]])
           .toSorted(),
       )
-      // Thirty events were rejected, and yet it was one message: no reason to block the lane.
+      // Thirty events were rejected, but they were one message, so the lane is not blocked.
       yield* append(1, ["chat"])
       yield* pass("31 seconds")
       expect(chat.passed).toEqual([[31]])

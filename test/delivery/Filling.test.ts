@@ -5,7 +5,7 @@ import type { Sink } from "../../src/sinks/Sink.ts"
 import { it } from "../lib/effect.ts"
 import { append, pass, relay, scripted, spec, statusOf } from "./fixture.ts"
 
-/** A sink that lets batches of a hundred fill for two minutes, and the sizes of those that it got. */
+/** A sink that lets batches of a hundred fill for two minutes. `sizes` has the sizes of its batches. */
 const filling = (maxBytes = 1_000_000) => {
   const { sink, delivered } = scripted(() => "pass")
   const sizes: Array<number> = []

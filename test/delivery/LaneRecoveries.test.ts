@@ -13,13 +13,13 @@ import { activeConfig } from "../lib/activeConfig.ts"
 import { append, away, pass, scripted, spec } from "./fixture.ts"
 
 const route = { name: "own", match: ["relay.lane_paused"], except: [], where: {}, to: ["chat"] }
-/** It has no route for recoveries: they follow their failure. */
+/** Recoveries have no route, because they follow their failure. */
 const config = activeConfig({
   routes: [route],
   sinks: [{ ...spec("chat", scripted(() => "pass").sink).config, alert: { sends: "each", resolves: true } }],
 })
 
-/** The journal of relays that start and stop; `own` are the own events in it. */
+/** A journal, and relays that start and stop on it. `own` returns the journal's own events. */
 const journal = Effect.gen(function* () {
   const memory = yield* whole
   let fleet: FleetStatus | undefined

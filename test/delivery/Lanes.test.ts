@@ -75,7 +75,7 @@ describe("a lane", () => {
   })
 
   it.effect("wakes up only for work: never with nothing to send, and seldom while everything waits", () => {
-    /** How often `count` lanes sleep in ten seconds, a minute after three events whose first attempt failed. */
+    /** Returns how often `count` lanes sleep in ten seconds, a minute after three events whose first attempt failed. */
     const sleepsOf = Effect.fnUntraced(function* (count: number, initial: Duration.Duration) {
       const clock = yield* Clock.Clock
       let sleeps = 0
@@ -554,7 +554,8 @@ describe("a lane", () => {
     }).pipe(Effect.provide(MemoryJournal.layer))
   })
 
-  // Found by the simulation: the new name had a lane of its own by then, and what waited under the former one stayed there.
+  // Found by the simulation: the new name already had a lane, so the pending events of the former name stayed in its
+  // lane.
   it.effect("a renamed sink adopts its lane although another lane has an event for it while lanes start", () => {
     const loud = scripted(() => rejected)
     const renamed = scripted(() => "pass")
@@ -600,7 +601,7 @@ describe("a lane", () => {
     })
   }
 
-  // Found by the simulation: the lane that they were moved to did not know of them until the next start.
+  // Found by the simulation: the lane that got the retries did not know of them until the next start.
   it.effect("a retry that is moved here while its key is in flight has only the attempts that it had left", () => {
     const attempted: Array<string> = []
     const target = scripted((entry, attempt) => {
@@ -895,7 +896,7 @@ describe("a lane", () => {
       yield* lanes.pause("sink")
       yield* pass("10 seconds")
       expect(quick.delivered.length).toBeLessThan(520)
-      // All that wait are due at once, and four at a time take 30 ms at most.
+      // All pending events are due immediately. Four at a time, they take 30 ms at most.
       yield* lanes.resume("sink")
       yield* pass("60 millis")
       expect(quick.delivered.length).toBe(600)

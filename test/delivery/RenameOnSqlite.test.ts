@@ -1,4 +1,7 @@
-/** A rename to the name of another lane, whose move a journal on a file can't make at once: the running lane adopts the former one. */
+/**
+ * A rename to the name of another lane, which a journal on a file can't make in one step. The running lane adopts the
+ * former one.
+ */
 import { describe, expect } from "bun:test"
 import { Effect, Layer } from "effect"
 import { Lanes } from "../../src/delivery/Lanes.ts"
@@ -24,7 +27,8 @@ describe("a rename on SQLite to the name of another lane", () => {
             ? Effect.fail(full("disk", "the disk is full"))
             : journal.openLane(name, options),
         )
-      // The second event fails at first, and the lane is paused before its next attempt and before the others come.
+      // The second event fails at first. The lane is paused before the event's next attempt, and before the other
+      // events arrive.
       const before = scripted(({ sequence }) => (sequence === 2 ? failed : "pass"))
       const after = scripted(({ sequence }, attempt) => (sequence === 5 && attempt === 1 ? failed : "pass"))
       yield* Effect.gen(function* () {

@@ -1,4 +1,4 @@
-/** Lanes over several streams: those that the relay takes, and those that another takes from it. */
+/** Lanes over several streams: streams that the relay claims, and streams that another relay then claims. */
 import { describe, expect } from "bun:test"
 import { Effect, Layer, SubscriptionRef } from "effect"
 import { Journal, type Log } from "../../src/journal/Journal.ts"
@@ -34,12 +34,12 @@ const two = Effect.gen(function* () {
     journal: { ...own, streams: owned },
     other,
     take: SubscriptionRef.set(owned, [own, log]),
-    /** Another relay has taken it; the journal says so a moment later. */
+    /** Another relay claims the stream. The journal reports that a moment later. */
     lose: () => {
       isOwned = false
     },
     leave: SubscriptionRef.set(owned, [own]),
-    /** No lane can be opened over it. */
+    /** Makes the opening of lanes over the stream fail. */
     close: (closed: boolean) => {
       isClosed = closed
     },

@@ -20,7 +20,7 @@ const secrets = [
 ]
 const route = { name: "own", match: ["relay.*"], except: [], where: {}, to: ["chat"] }
 
-/** A journal, and relays that start and stop over it; `emitted` is the secrets' events in it. */
+/** A journal, and relays that start and stop on it. `emitted` returns the own events about secrets in the journal. */
 const starting = Effect.fnUntraced(function* (config: Parameters<typeof activeConfig>[0]) {
   const context = yield* Layer.build(MemoryJournal.layer)
   const journal = Context.get(context, Journal)

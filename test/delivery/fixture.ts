@@ -116,7 +116,7 @@ export const append = (
     yield* journal.awaitBeyond(before + count - 1)
   })
 
-/** Lets time pass: whatever waits is woken when its time has come, in order. */
+/** Advances the clock. All waits that end meanwhile end in order, each at its time. */
 export const pass = (time: Duration.Input) => TestClock.adjust(time)
 
 export const lanesOf = (specs: ReadonlyArray<LaneSpec>, routes: ReadonlyArray<Router.Route> = []) =>

@@ -1,7 +1,6 @@
 /**
- * The alert rules in Prometheus' own evaluation, by `promtool test rules`: each
- * fires for its condition, once that has lasted long enough, and for nothing
- * else. The series are those that a relay exports; a case changes a few of them.
+ * The alert rules, evaluated by Prometheus itself (`promtool test rules`). Each fires for its condition once that has
+ * lasted long enough, and for nothing else. The series are exported by a relay, and a case changes a few of them.
  */
 import { expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
@@ -16,7 +15,7 @@ import { exported, metrics } from "./exported.ts"
 
 const rules = "config/monitoring/alerts.rules.yml"
 
-/** The last minute before a change. A sample is a minute, and `*` the rest of the case. */
+/** The last minute before a change. Samples are a minute apart, and `*` continues them to the end of the case. */
 const change = 10
 const steady = (value: number) => `${value}+0x*`
 /** The minute at which a condition has lasted for six hours. */
@@ -55,8 +54,7 @@ const quarantined = 'relay_dead_letters{sink="_quarantine"}'
 const unrouted = "relay_events_unrouted_last_timestamp_seconds"
 const loaded = "relay_config_last_reload_success_timestamp_seconds"
 
-/** A rule's `for` holds it back up to the minute before the last one. */
-/** The alert fires from this minute on, and goes on firing. */
+/** The alert fires from this minute on. In the minute before, the rule's `for` still holds it back. */
 const fires = (minute: number, alert: string, series: Case["series"]): Case => ({
   series,
   at: { [minute - 1]: [], [minute]: [alert], [sixHours]: [alert] },
@@ -198,7 +196,7 @@ const cases: Readonly<Record<string, Case>> = {
   "a config that is refused": fires(16, "RelayReloadFailed", { relay_config_last_reload_successful: becomes(1, 0) }),
 }
 
-/** It is about all relays at once. */
+/** This alert is about all relays together. */
 const noRelay: Readonly<Record<string, Case>> = {
   "no relay": fires(13, "RelayDown", { relay_build_info: `1+0x${change} stale` }),
 }
@@ -261,7 +259,7 @@ test("each alert that has a state of `relay status` has its severity", () => {
     ...readPage(rules).matchAll(/- alert: (\w+)\n(?:.|\n)*?runbooks\.md#([a-z-]+)(?:\{\{ \$labels\.state \}\})?/g),
   ]
   const known = runbooks.flatMap(([, alert = "", runbook = ""]) =>
-    // The lane's state is a part of one runbook's name: the two that it may be are of one level.
+    // The end of one runbook's name is the lane's state. Both possible states have the same level.
     Object.entries(states)
       .filter(([state]) => state === (runbook === "sink-" ? "sink-blocked" : runbook))
       .map(([, level]) => [alert, level] as const),

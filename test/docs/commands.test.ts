@@ -103,7 +103,7 @@ describe("the operations page's procedures", () => {
     for (const name of ["relay-new", "../bin/relay"]) program(name)
     writeFileSync(join(machine, "bin/systemctl"), manager, { mode: 0o755 })
     write(["lake"])
-    // Commands find the installed config at its place in /etc, which is not this test's.
+    // Commands find the installed config in /etc, where this test can't put one.
     symlinkSync(config, join(state, "relay.config.json"))
     await sh("systemctl start relay")
     await trigger(2)
@@ -189,10 +189,11 @@ describe("a single command on the operations page", () => {
       for (const [, quoted, word] of line.matchAll(/"([^"]*)"|(\S+)/g)) {
         words.push(quoted ?? (await names[word ?? ""]?.()) ?? word ?? "")
       }
-      // Until Ctrl-C: its own tests run it.
+      // This command runs until Ctrl-C, so its own tests run it.
       const asked = words[0] === "tap" ? ["tap", "--help"] : [...words, "-c", config]
       const { code, stderr } = await cli(asked)
-      // They say how it is: a lane without a sink is critical, the backup lacks events, and sinks have yet to get some.
+      // The exit codes of these commands report a state: a lane has no sink, the backup lacks events, and some events
+      // are undelivered.
       const allowed = ["status", "doctor", "journal check", "events erase"].some((one) => line.startsWith(one))
         ? [0, 1, 2]
         : [0]

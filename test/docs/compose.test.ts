@@ -1,4 +1,7 @@
-/** The file for Docker Compose: it starts the image as that is built, and the config in it loads with the secrets that are mounted. */
+/**
+ * The file for Docker Compose. It starts the image that the container file builds, and its config loads with the
+ * mounted secrets.
+ */
 import { expect, test } from "bun:test"
 import { dirname } from "node:path"
 import { Duration } from "effect"
@@ -41,7 +44,7 @@ test("the file for Compose starts the image as it is built", () => {
   expect(new Set([relay.image, ...images])).toEqual(new Set([`relay:${manifest.version}`]))
   expect(relay.read_only).toBe(true)
   const [volume = ""] = JSON.parse(inContainer(/^VOLUME (.*)$/m)) as ReadonlyArray<string>
-  // Directories, so that a reload sees a file that another one replaces.
+  // The config and the secrets are mounted as directories, so that a reload sees a replaced file.
   const config = dirname(command.at(-1) ?? "")
   const data = Object.keys(volumes).map((name) => `${name}:${volume}`)
   expect(relay.volumes).toEqual([`./relay:${config}:ro`, "./secrets:/run/secrets:ro", ...data])
@@ -64,7 +67,7 @@ it.effect("the config for Compose loads with its secrets, has its journal outsid
   })
   expect(config.drain.delay).toEqual(Duration.seconds(5))
   expect(Number.parseInt(relay.stop_grace_period, 10)).toBeGreaterThan(Duration.toSeconds(stopDeadline(config.drain)))
-  // The page tells of both.
+  // The page explains both warnings.
   expect(warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
   const ports = [config.listen.port, config.admin.listen.port]
   expect(relay.ports).toEqual(ports.map((port) => `127.0.0.1:${port}:${port}`))

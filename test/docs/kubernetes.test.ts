@@ -1,6 +1,6 @@
 /**
- * The manifests for Kubernetes: names, ports and paths that refer to each other
- * agree, also with the config that they hold, the container image and the page.
+ * The manifests for Kubernetes. Their names, ports and paths agree with each other, with their config, with the
+ * container image and with the page.
  */
 import { describe, expect, test } from "bun:test"
 import { Duration } from "effect"
@@ -140,7 +140,7 @@ for (const file of ["config/deploy/kubernetes-sqlite.yaml", "config/deploy/kuber
         const files = Object.fromEntries(secrets.map((path) => [path, "a-secret-of-this-test"]))
         const read = readFile({ ...files, "relay.config.json": configured })
         const loaded = yield* load("relay.config.json", { sinkTypes, journalTypes, env, readFile: read })
-        // The page tells of both.
+        // The page explains both warnings.
         expect(loaded.warnings.map(({ key }) => key)).toEqual(["listen", "admin.listen"])
         const { listen, admin, journal, drain } = loaded.config
         expect(drain.delay).toEqual(Duration.seconds(5))

@@ -1,4 +1,4 @@
-/** The docs lead somewhere: every link names a file, and every anchor a heading. */
+/** Every link in the docs leads to a file, and every anchor to a heading. */
 import { describe, expect, test } from "bun:test"
 import { readdirSync, statSync } from "node:fs"
 import { extname, join } from "node:path"

@@ -1,7 +1,6 @@
 /**
- * The Grafana dashboard and the Prometheus rules in `config/monitoring/`: well-formed, and
- * about metrics and labels that `/metrics` has. An expression's words are all
- * looked up, so a metric that is renamed fails here and not on a pager.
+ * The Grafana dashboard and the Prometheus rules in `config/monitoring/` are well-formed, and use only metrics and
+ * labels of `/metrics`. All words of an expression are checked, so a renamed metric fails here and not on a pager.
  */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"

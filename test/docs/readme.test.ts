@@ -87,7 +87,7 @@ describe("the README", () => {
   })
 
   test("shows commands that work while no relay runs", async () => {
-    // The embedded defaults on ports where surely nobody listens.
+    // The embedded defaults, with ports at which nothing listens.
     const free = embedded.replace(":8080", `:${await freePort()}`).replace(":9080", `:${await freePort()}`)
     writeFileSync(join(cwd, "relay.config.json"), free)
     const codes: Record<string, number> = {}

@@ -87,7 +87,7 @@ export const sections = (schema: object): ReadonlyArray<Section> => {
   ]
 }
 
-/** The rows of each type of journal, and of the key that has them. */
+/** Returns the rows of each type of journal, with the row of the key `journal` itself. */
 const journals = (schema: object): ReadonlyMap<string, ReadonlyArray<string>> => {
   const journal = fields(fields(fields(schema).properties).journal)
   const members = list(journal.anyOf)
@@ -109,7 +109,7 @@ const notesOf = (type: string): string => {
 const marked = (mark: string, rows: ReadonlyArray<string>): string =>
   `<!-- ${mark} -->\n\n${[...head, ...rows].join("\n")}\n`
 
-/** The event types, a row for each object that they are about: `appointment.meeting` is one. */
+/** The event types, with a row for each object, such as `appointment.meeting`. */
 const catalogue = (): string => {
   const objectOf = (type: string) => type.slice(0, type.lastIndexOf("."))
   const groups = Map.groupBy(eventTypes, objectOf)
@@ -117,7 +117,7 @@ const catalogue = (): string => {
   return `<!-- event types -->\n\n| object | event types |\n|---|---|\n${rows.join("")}`
 }
 
-/** The pages of the reference by their paths, with their tables and the notes on sinks, as they are now. */
+/** Returns the current pages of the reference by path, with their tables and the notes on sinks. */
 export const renewed = (schema: object): ReadonlyMap<string, string> => {
   const [whole, everySink, ...types] = sections(schema)
   const ofJournals = journals(schema)

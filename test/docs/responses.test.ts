@@ -1,4 +1,4 @@
-/** The page on responses and the code agree: each answer has its row, with the reasons that lead to it and the wait that it asks for. */
+/** The page on responses agrees with the code: each answer has a row with its reasons and the wait that it requests. */
 import { describe, expect, test } from "bun:test"
 import { maxInFlight } from "../../src/config/Config.ts"
 import { type Refusal, reasons, refusals } from "../../src/ingest/Answers.ts"

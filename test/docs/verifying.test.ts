@@ -90,7 +90,7 @@ const standardCases = (): ReadonlyArray<Case> => {
   })
   const [id = "", timestamp = "", signature = ""] = signed(known)
   const away = () => (600 + below(1e6)) * 1_000
-  /** Signed rightly, with a time that is none. */
+  /** A correct signature with a text that isn't a time. */
   const timed = (text: string) => {
     const key = Buffer.from(known.replace("whsec_", ""), "base64")
     const digest = createHmac("sha256", key).update(`${id}.${text}.`).update(body).digest("base64")

@@ -16,7 +16,7 @@ const received = (body: string) => ({
   body: new TextEncoder().encode(body),
 })
 
-/** The sinks and why it is quarantined, or the refusal. */
+/** Returns the sinks and the reason of a quarantine, or the refusal. */
 const decided = (body: string, changes: Partial<Webhook> = {}) => {
   const decision = decide(received(body), webhook(changes), table)
   return decision.refusal ?? [decision.sinks, decision.event.problem]

@@ -1,4 +1,4 @@
-/** Numbers that no double holds, from the text of a config and the bytes of a delivery to the sinks. */
+/** Numbers that a double can't hold, from a config's text and a delivery's bytes to the sinks. */
 import { describe, expect, spyOn } from "bun:test"
 import { Effect } from "effect"
 import * as Numbers from "../../src/event/Numbers.ts"
@@ -8,7 +8,7 @@ import { makeActive } from "../lib/activeConfig.ts"
 import { it } from "../lib/effect.ts"
 import { envelope, webhook } from "./fixture.ts"
 
-/** The config's text with a route for each condition, to a sink of its name. */
+/** Returns a config with a route for each condition. A route's sink has the name of its condition. */
 const configOf = (where: Readonly<Record<string, string>>): string => {
   const sinks = Object.fromEntries(Object.keys(where).map((name) => [name, { type: "file", path: name }]))
   const routes = Object.keys(where).map((name) => ({ name, match: "**", where: name, to: name }))

@@ -251,7 +251,7 @@ describe("a body that does not come", () => {
 
   it.effect("gives way, the oldest first, where bodies that came in part have used up the room", function* () {
     const { send, counters } = yield* start()
-    /** The memory of 99,000 bytes. */
+    /** The memory that 99,000 bytes take. */
     const held = 7 * 16 * 1024
     const fit = Math.floor(Bodies.maxArriving / held)
     const slow = yield* Effect.forEach(Array.from({ length: fit + 10 }), () => begin(send, 100_000, 99_000))
@@ -530,7 +530,7 @@ describe("what is in quarantine", () => {
     expect(kept.every(({ problem }) => problem !== undefined)).toBe(true)
     const rerouted = () => kept.map((event) => ingest.reroute(event))
     expect(rerouted()).toEqual(kept.map(({ problem = "" }) => ({ stays: problem })))
-    // The secret that verified them is gone by now.
+    // The secret that verified them is no longer in the config.
     yield* reload([webhook({ secrets: [{ name: "newer", value: Redacted.make("another") }] })])
     const { problem: _, ...routed } = kept[1] ?? {}
     expect(rerouted()).toEqual([

@@ -1,4 +1,4 @@
-/** Ingest as a restart finds it: nothing was received, and the journal may have deliveries. */
+/** Ingest after a restart: it has received nothing, and the journal may have deliveries. */
 import { Context, Effect, Layer, Redacted } from "effect"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import { LastDeliveries } from "../../src/ingest/SenderSilence.ts"
@@ -14,7 +14,7 @@ export const startIngest = Effect.fnUntraced(function* (journal: Layer.Layer<Jou
     LastDeliveries.layer.pipe(
       Layer.provideMerge(Ingest.layer),
       Layer.provide(Layer.merge(journal, activeConfig({ webhooks: [webhook({ secrets })] }))),
-      // Over an outer test's layers it would be built once for all.
+      // Without `fresh`, the layers would be built once for all calls of an outer test.
       Layer.fresh,
     ),
   )

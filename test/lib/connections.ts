@@ -1,7 +1,7 @@
 /** Connections of this machine, as Linux lists them. */
 import { readFileSync } from "node:fs"
 
-/** How many stand from here to a port of this machine. */
+/** Returns the number of established connections to a port of this machine. */
 export const connectionsTo = (port: number): number => {
   const number = port.toString(16).toUpperCase().padStart(4, "0")
   return readFileSync("/proc/self/net/tcp", "utf8")

@@ -14,7 +14,7 @@ export const readPage = (path: string): string => readFileSync(join(root, path),
 
 const index = readPage("docs/operations/README.md")
 
-/** The pages on operations one after the other, in the order in which their index names them. */
+/** The pages on operations, joined in the order of their index. */
 export const operations = [
   index,
   ...[...index.matchAll(/^- \[.*?\]\((\w+\.md)\)/gm)].map(([, name = ""]) => readPage(`docs/operations/${name}`)),
@@ -27,7 +27,7 @@ export const procedures: ReadonlyMap<string, string> = new Map(
   ),
 )
 
-/** Every config that is shown in the docs, but for the default. */
+/** All configs in the docs, except for the default. */
 export const exampleConfigs: ReadonlyArray<string> = [
   "config/deploy/packaged.json",
   ...readdirSync(join(root, "config/examples"))

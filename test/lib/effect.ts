@@ -18,7 +18,7 @@ export const effectOf = <A, E, R>(body: () => Steps<A, E, R>): Effect.Effect<A, 
 
 type Body = () => Steps<void, unknown, Scope.Scope>
 
-/** Failures of a test should read as they are: the errors themselves, not the fiber's account of them. */
+/** Throws the first error itself, because a test's failure should show the error and not the fiber's account of it. */
 const run = async (effect: Effect.Effect<void, unknown>): Promise<void> => {
   const exit = await Effect.runPromiseExit(effect)
   if (Exit.isSuccess(exit)) return

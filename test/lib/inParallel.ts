@@ -17,15 +17,18 @@ import { fewTries, rehearsals } from "./tries.ts"
 const own = "/proc/self/cmdline"
 const words = existsSync(own) ? readFileSync(own, "utf8").split("\0").slice(1, -1) : []
 
-/** A run with a limit is started as it should be: by `.ci/run`, or by this file, whose workers have it in their environment. */
+/**
+ * Whether the run has its limit already: `.ci/run` starts it with one, and so does this file, which marks its workers
+ * in the environment.
+ */
 const isStarted = process.env.RELAY_RUNNER === "started" || words.some((word) => word.startsWith("--timeout"))
 
 if (words[0] === "test" && !isStarted) {
   const isPlain = words.length === 1 && process.env.RELAY_PARTS !== "1"
-  // Once, and not by each of them at the same time.
+  // The binary is built once here, instead of by each worker at the same time.
   if (isPlain && (process.env.RELAY_UNDER ?? "binary") === "binary" && process.env.RELAY_BINARY === undefined)
     relayBinary()
-  // One more than there are cores: some wait.
+  // One more than the number of cores, because some are waiting.
   const workers = Math.min(availableParallelism() + 1, 4)
   const sideBySide = [
     ...[`--parallel=${workers}`, "--no-isolate"],

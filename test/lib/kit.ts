@@ -85,7 +85,7 @@ export const bodies = (count: number, accounts = 1): ReadonlyArray<string> =>
     envelope(`evt_${n}`, { object: { n } }, { account_id: `acct_${n % accounts}` }),
   )
 
-/** Asks again and again until it holds; the test's own time ends it otherwise. */
+/** Repeats a check until it holds. The timeout of the test ends it otherwise. */
 export const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
   while (!(await holds())) await Bun.sleep(20)
 }

@@ -1,10 +1,10 @@
-/** The links of Markdown pages, and those that lead nowhere. */
+/** The links of Markdown pages, and links that lead nowhere. */
 import { dirname, join } from "node:path"
 
 /** Returns the text of the file at a path, or `undefined` if it doesn't exist. */
 export type Files = (path: string) => string | undefined
 
-/** A page that a text names by a folder and its name, as a link or in a sentence; an address on the web is none. */
+/** Matches a page that a text names by a folder and its name, in a link or a sentence. Web addresses don't match. */
 const named = /(?<![\w/.:-])[\w./-]*\/[\w.-]+\.md(?:#[\w-]*\w(?![\w{-]))?/g
 
 const link = /\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g

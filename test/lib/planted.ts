@@ -14,7 +14,7 @@ const plant = (socket: Socket): void => {
   const bug = new Error("a planted bug")
   socket.once("connect", () => {
     if (kind === "rejection") void Promise.reject(bug)
-    // Bun gives the socket what its listeners throw.
+    // Bun would emit the listener's exception as an error of the socket.
     else
       setImmediate(() => {
         if (kind === "error") new EventEmitter().emit("error", new Error("a planted bug"))

@@ -8,7 +8,7 @@ import manifest from "../../package.json" with { type: "json" }
 
 export const root = resolve(import.meta.dir, "../..")
 
-/** Not `.bin/deno`: that launcher needs Node, and passes no signal on to the Deno that it waits for. */
+/** Returns the path of Deno itself. The launcher `.bin/deno` needs Node, and doesn't pass signals on to Deno. */
 export const denoBinary = (): string => {
   const { runInstall } = createRequire(import.meta.url)("deno/install_api.cjs") as { readonly runInstall: () => string }
   return runInstall()
@@ -23,7 +23,7 @@ export const compile = (entry: string, binary: string): void => {
   const args = build.map((word) => ({ [main]: entry, [outfile]: binary })[word] ?? word)
   const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" })
   if (status !== 0) throw new Error(`${binary} was not built: ${stderr}`)
-  // The binary holds them too.
+  // The source maps are in the binary too.
   const directory = dirname(binary)
   for (const name of readdirSync(directory)) if (name.endsWith(".map")) rmSync(join(directory, name))
 }

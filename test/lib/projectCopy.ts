@@ -10,7 +10,7 @@ const settings = ["package.json", "bun.lock", "tsconfig.json", "bunfig.toml"]
 /** Returns the directory of a new copy. The caller deletes it. */
 export const copyProject = (): string => {
   const copy = mkdtempSync(join(tmpdir(), "relay-mutants-"))
-  // PostgreSQL, which root starts as another user, finds its files in it.
+  // Root starts PostgreSQL as another user, who must find its files in the copy.
   chmodSync(copy, 0o755)
   for (const name of [...copied, ...settings]) cpSync(join(root, name), join(copy, name), { recursive: true })
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"))

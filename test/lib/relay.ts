@@ -1,24 +1,23 @@
 /**
  * The relay as a child process, for tests of the whole program.
  *
- * In `bun test` it is the binary, as users have it and in a fifth of the time to
- * start; with RELAY_BINARY=PATH it is that one, with RELAY_UNDER=bun or
- * RELAY_UNDER=deno the source: so one suite runs against all three. Elsewhere
- * it is the source under Bun.
+ * In `bun test` it is the binary, which users have and which starts in a fifth of the time. RELAY_BINARY=PATH selects
+ * another binary. RELAY_UNDER=bun and RELAY_UNDER=deno select the source, so the same suite runs against all three.
+ * Outside of `bun test` it is the source under Bun.
  */
 import { resolve } from "node:path"
 import { denoBinary, relayBinary, root } from "./programs.ts"
 import { sendSignal } from "./signal.ts"
 
 export interface StartOptions {
-  /** The working directory; the config's own paths are relative to it. */
+  /** The working directory. The config's paths are relative to the config. */
   readonly cwd: string
-  /** A compiled binary, whatever the environment says. */
+  /** A compiled binary, regardless of the environment. */
   readonly binary?: string
-  /** The runtime, `bun` or `deno`, whatever the environment says. */
+  /** The runtime, `bun` or `deno`, regardless of the environment. */
   readonly under?: string
   readonly env?: Readonly<Record<string, string>>
-  /** After `run -c CONFIG`; a log for people unless told. */
+  /** Arguments after `run -c CONFIG` (default: a log for people). */
   readonly args?: ReadonlyArray<string>
 }
 
@@ -29,9 +28,12 @@ export interface Relay {
   readonly stderr: () => string
   /** Waits until stdout or stderr holds a text; fails when the process ends without it. */
   readonly prints: (text: string | RegExp) => Promise<void>
-  /** Sends a signal, SIGTERM unless told, and waits for the end; the exit code, 128 and the number for a signal. */
+  /**
+   * Sends a signal (default: SIGTERM) and waits for the end. Returns the exit code, which is 128 plus the number for a
+   * signal.
+   */
   readonly kill: (signal?: NodeJS.Signals) => Promise<number>
-  /** Sends a signal and goes on. */
+  /** Sends a signal, and doesn't wait. */
   readonly signal: (signal: NodeJS.Signals) => void
   /** The exit code once it has ended. */
   readonly exited: Promise<number>
@@ -44,7 +46,7 @@ export interface Finished {
 }
 
 const usual = process.env.RELAY_UNDER ?? (process.env.NODE_ENV === "test" ? "binary" : "bun")
-// Now, not in the first test: it may take longer than a test may.
+// The build runs here and not in the first test, because it may take longer than a test may.
 const binary = process.env.RELAY_BINARY ?? (usual === "binary" ? relayBinary() : undefined)
 
 /** How the program is started: the words before its arguments. */
@@ -68,18 +70,24 @@ const environment = (env: Readonly<Record<string, string>> = {}): Record<string,
   ...env,
 })
 
-/** The environment in which what connects to a port has a bug, of a kind that `planted.ts` knows. Bun and its binaries only. */
+/**
+ * The environment of a program in which the client of a port has a bug, of a kind in `planted.ts`. Only for Bun and its
+ * binaries.
+ */
 export const planted = (port: number, kind: "exception" | "rejection" | "error"): Readonly<Record<string, string>> => ({
   BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "planted.ts")}`,
   PLANTED: `${port},${kind}`,
 })
 
-/** The environment in which a relay takes more than five seconds to start. Bun and its binaries only. */
+/** The environment of a relay that takes more than five seconds to start. Only for Bun and its binaries. */
 export const slow: Readonly<Record<string, string>> = {
   BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "slow.ts")}`,
 }
 
-/** The environment in which the second process of a restart fails, at a moment that `successor.ts` knows. Bun and its binaries only. */
+/**
+ * The environment of a relay whose restart fails in the second process, at a moment in `successor.ts`. Only for Bun and
+ * its binaries.
+ */
 export const failing = (when: string): Readonly<Record<string, string>> => ({
   BUN_OPTIONS: `--preload ${resolve(import.meta.dir, "successor.ts")}`,
   SUCCESSOR: when,

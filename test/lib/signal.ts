@@ -2,7 +2,10 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import process from "node:process"
 
-/** Behind the program's name, which may hold spaces and brackets, stands the state. */
+/**
+ * Reports whether a thread has stopped or ended. Its state follows the name in brackets, which may contain spaces and
+ * brackets.
+ */
 const stands = (task: string): boolean => {
   try {
     return /\) [TtZX]/.test(readFileSync(`${task}/stat`, "utf8"))

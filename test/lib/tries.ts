@@ -13,7 +13,7 @@ const triesFew = process.env.RELAY_TRIES === fewTries.RELAY_TRIES
 /** At least one, so that each property is tried. */
 export const tries = (all: number): number => (triesFew ? Math.ceil(all / 10) : all)
 
-/** Files whose tests start other programs again and again, or take seconds: half of the time of all. */
+/** Files whose tests start other programs again and again, or take seconds. They take half of the time of all tests. */
 export const rehearsals = [
   "test/ci/Run.test.ts",
   "test/cli/support/completions.test.ts",

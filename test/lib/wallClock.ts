@@ -1,6 +1,6 @@
 import { Clock, Effect } from "effect"
 
-/** The clock in force, with a wall clock that a test sets: `ahead` is by how many milliseconds it is ahead. */
+/** The current clock with a wall clock that a test sets. `ahead` is its error in milliseconds. */
 export const settable = Effect.map(Clock.Clock, (clock) => {
   const wall = { ahead: 0 }
   const now = () => clock.currentTimeMillisUnsafe() + wall.ahead

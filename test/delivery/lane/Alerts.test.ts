@@ -26,7 +26,7 @@ const policy: ChangesPolicy = {
   resolveAfter: Duration.hours(24),
 }
 
-/** The state after failures at these minutes, with sequences from 1. */
+/** Returns the state after failures at these minutes, with sequences from 1. */
 const after = (...minutes: ReadonlyArray<number>): AlertState => {
   const states = minutes.reduce<AlertState | undefined>(
     (state, at, index) => next(policy, state, failure(index + 1, at)).state,
@@ -52,7 +52,7 @@ const own = (
   ...(until !== undefined && { until: until * minute }),
 })
 
-/** The state after more signals. */
+/** Returns the state after more signals. */
 const then = (state: AlertState | undefined, ...signals: ReadonlyArray<Signal>): AlertState | undefined =>
   signals.reduce((before, signal) => next(policy, before, signal).state, state)
 

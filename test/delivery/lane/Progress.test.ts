@@ -33,7 +33,7 @@ const item = (sequence: number) => ({
   key: "acct_1",
 })
 
-// Found by the simulation: an event that was first tried while the clock was wrong was given up when it was set right.
+// Found by the simulation: an event whose first attempt was at a wrong time was abandoned when the clock was corrected.
 it.effect("an event ages by the monotonic clock, whatever the wall clock is set to", function* () {
   const clock = yield* Clock.Clock
   let ahead = 0
@@ -47,7 +47,8 @@ it.effect("an event ages by the monotonic clock, whatever the wall clock is set 
   expect(progress.age(item(1))).toBe(1_000)
 })
 
-// Found by the simulation: a reload while the clock was wrong made lanes that aged what waited for a retry by the error.
+// Found by the simulation: after a reload at a wrong time, the new lanes added the clock's error to the age of each
+// retry.
 it.effect("a reload doesn't change ages either: the new lane continues them", function* () {
   const clock = yield* Clock.Clock
   const ahead = { ...clock, currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000 }
@@ -74,7 +75,7 @@ describe("a lane that takes over what was retrying in another", () => {
     expect([...progress.retries.all()].map(({ sequence }) => sequence)).toEqual([3])
   })
 
-  // Found by the simulation (seed 900000663): the retry was stored once more, and the journal no longer had the event.
+  // Found by the simulation (seed 900000663): the retry was stored again although the journal no longer had the event.
   it.effect("doesn't read them while they are being stored, and reads them again if that failed", function* () {
     const progress = progressOf([1, 2, 3], yield* Clock.Clock)
     progress.delivered(item(1), delivery)
@@ -224,7 +225,8 @@ describe("a wait", () => {
     expect([progress.tried(item(11)), progress.age(item(11))]).toEqual(before)
   })
 
-  // Found by the simulation (seed 477000503): one such event kept every lane's progress from being stored.
+  // Found by the simulation (seed 477000503): a single such event prevented the progress of all lanes from being
+  // stored.
   it.effect("of a fraction of a millisecond, which a sink may ask for, is stored as whole milliseconds", function* () {
     const progress = progressOf([], yield* Clock.Clock)
     progress.retry(item(11), failed, 64.57)
@@ -275,7 +277,7 @@ describe("what the journal is told of failed attempts", () => {
   })
 })
 
-// Found by the simulation: the journal stored the wait and then its end, and the lane waited for the event for good.
+// Found by the simulation: the journal stored the retry and then its end, and the lane waited for the event forever.
 it.effect("an event that was moved here and has just ended is not taken again if it was routed here too", function* () {
   const clock = yield* Clock.Clock
   const progress = progressOf([], clock)

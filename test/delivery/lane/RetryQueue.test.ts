@@ -69,7 +69,7 @@ describe("a lane's retry queue", () => {
     }
   })
 
-  // Found by the simulation (seed 592121): the group went out again and again, without a wait.
+  // Found by the simulation (seed 592121): the group was sent again and again, without a wait.
   test("a full group goes before its window ends, but after a failed attempt it waits for its retry", () => {
     const retries = new RetryQueue(2)
     for (const sequence of [1, 2]) retries.put(event(sequence, 900, "group", 0))
@@ -80,7 +80,8 @@ describe("a lane's retry queue", () => {
     expect(sequences(retries.takeDue(500, 10))).toEqual([1, 2])
   })
 
-  // Found by the simulation (seed 20200): an event was in two digests at once, and its end in one made the other unreadable.
+  // Found by the simulation (seed 20200): an event was in two digests at the same time, and its end in one digest made
+  // the other unreadable.
   test("a group in flight is not taken again, although an earlier event joins it; when it ends, that one goes", () => {
     const inFlight = () => {
       const retries = new RetryQueue(10)

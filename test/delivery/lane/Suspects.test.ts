@@ -120,7 +120,8 @@ describe("an event at which the receiver", () => {
           expect(sink.delivered.toSorted((a, b) => a - b)).toEqual(
             Array.from({ length: 50 }, (_, index) => index + 1).filter((sequence) => !poisoned(sequence)),
           )
-          // Charged four times, and a few more until it was plain whose fault it was: not 25 times a second.
+          // It is charged four times, and tried a few more times until its fault is plain. Without that, it would be
+          // tried 25 times a second.
           expect(sink.attempted.filter((sequence) => sequence === 1).length).toBeLessThan(30)
           expect(yield* statusOf("sink")).toMatchObject({ condition: "running", backlog: 0, retrying: 0 })
         }).pipe(Effect.provide(relay([spec("sink", sink.sink, few(config))])))
@@ -208,7 +209,7 @@ describe("an event at which the receiver", () => {
   })
 })
 
-// Found by the simulation: a probe went to and fro between the two, and never got to the others.
+// Found by the simulation: a probe alternated between the two events, and never reached the others.
 it.effect("a bad event that is retried and a new bad event don't keep a probe from the others", () => {
   const sink = scripted((entry, attempt) =>
     entry.sequence === 1 ? (attempt === 1 ? failed : away) : entry.sequence === 2 ? away : "pass",

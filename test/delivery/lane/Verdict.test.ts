@@ -1,4 +1,7 @@
-/** The policy of a lane as a table: what becomes of an event after an attempt, and whom the failure counts against. */
+/**
+ * The policy of a lane as a table: how an event continues after an attempt, and whether the failure counts against the
+ * event or the sink.
+ */
 import { describe, expect, test } from "bun:test"
 import type { Failure } from "../../../src/delivery/lane/InFlight.ts"
 import {
@@ -41,7 +44,7 @@ type AttemptName = keyof typeof attempts
 
 const suspicions: ReadonlyArray<Suspicion> = ["none", "atFault", "wasAtFault"]
 
-/** How the event failed, in which attempts, under which suspicions, and the verdict. `any` stands for all. */
+/** How the event failed, in which attempts, under which suspicions, and the verdict. `any` means all of them. */
 type Row = readonly [
   failure: ReadonlyArray<string>,
   of: ReadonlyArray<AttemptName> | "any",
