@@ -1,4 +1,4 @@
-/** ARCHITECTURE.md and docs/development agree with the code: the table of rooms, the files that are named, the recipes. */
+/** ARCHITECTURE.md and docs/development agree with the code: the table of rooms, the named files, and the recipes. */
 import { describe, expect, test } from "bun:test"
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { basename, dirname, join, relative } from "node:path"
@@ -17,7 +17,7 @@ const filesBelow = (path: string): ReadonlyArray<string> =>
 
 const sources = filesBelow("src")
 
-/** The files of src that a file imports: types, lazy imports and `export from` count. */
+/** The files of src that a file imports. Types, lazy imports and `export from` count. */
 const importsOf = (file: string): ReadonlyArray<string> =>
   [...read(file).matchAll(/^(?:import|export)\b[^"';]*?from "(\.[^"]+)"|\bimport\("(\.[^"]+)"\)|^import "(\.[^"]+)"/gm)]
     .map(([, from, lazy, bare]) => join(dirname(file), from ?? lazy ?? bare ?? ""))
@@ -139,7 +139,7 @@ describe("the sources", () => {
   })
 })
 
-/** Names in backticks that look like a file or a folder; `<name>` stands for something that is to be added. */
+/** Names in backticks that look like a file or a folder. `<name>` is a placeholder for a file to be added. */
 const named = [
   ...new Set(
     [...[architecture, ...development.values()].join("\n").matchAll(/`([\w./-]+(?:\.(?:ts|md|json|yml)|\/))`/g)].map(
@@ -214,7 +214,7 @@ describe("what is loaded", () => {
   })
 })
 
-/** The step of a recipe, with the placeholder replaced by something that there is. */
+/** The steps of a recipe. */
 const steps = (title: string): ReadonlyArray<string> => {
   const recipes = page("recipes.md")
   const from = recipes.indexOf(`## ${title}\n`)
@@ -222,10 +222,10 @@ const steps = (title: string): ReadonlyArray<string> => {
   return section.split("\n").filter((line) => /^\d\. /.test(line))
 }
 
-/** The path that a step begins with. */
+/** The first path in a step. */
 const pathOf = (title: string, step: number): string => /`([^`]+)`/.exec(steps(title)[step - 1] ?? "")?.[1] ?? ""
 
-/** The lines of a list that bring in something of a folder: `export { A as a } from "./a/A.ts"`, also `as "a-b"`. */
+/** The lines of a list that import from a folder: `export { A as a } from "./a/A.ts"`, also `as "a-b"`. */
 const listed = (list: string): ReadonlyArray<{ readonly name: string; readonly from: string }> =>
   [...read(list).matchAll(/^(?:export|import) \{ (?:\w+ as )?"?([\w-]+)"? \} from "(\.\/[\w-]+\/[^"]+)"$/gm)].map(
     ([, name = "", from = ""]) => ({

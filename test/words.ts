@@ -98,7 +98,7 @@ export const ellipticDocs = (): { readonly all: number; readonly elliptic: Reado
   return { all: all.length, elliptic: all.filter(({ text }) => ellipsis.test(text)) }
 }
 
-/** The lines of the docs, and the texts of alerts and panels, that have a word to avoid. */
+/** The lines of the docs, and the texts of alerts and panels, that contain a word to avoid. */
 export const avoidedWords = (): ReadonlyArray<Place & { readonly use: string }> => {
   const ofPages = publicPages.flatMap((file) =>
     readFileSync(join(root, file), "utf8")
@@ -110,10 +110,10 @@ export const avoidedWords = (): ReadonlyArray<Place & { readonly use: string }> 
   )
 }
 
-/** Words that no exported name has, because each has a plainer one. */
+/** Words that must not be in an exported name, because each has a plainer one. */
 const avoidedNames = /^(breath|foreseeable|mended|said|somebody|then|told|whoever)$/i
 
-/** Exported names of src that have a word to avoid. */
+/** Exported names of src that contain a word to avoid. */
 export const avoidedExports = (): ReadonlyArray<string> =>
   sourcesBelow("src").flatMap((file) =>
     [...readPage(file).matchAll(/^export (?:const|class|function|interface|type|abstract class) (\w+)/gm)]

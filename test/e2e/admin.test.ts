@@ -1,4 +1,4 @@
-/** Who may talk to the admin API of a running relay: RELAY_UNDER chooses the runtime, or the binary. */
+/** Access to the admin API of a running relay. RELAY_UNDER selects the runtime, or the binary. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "node:net"
 import { writeConfig } from "../lib/kit.ts"
@@ -40,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all(Object.values(kinds).map(({ running }) => running.kill())))
 
-/** The status of a request by its very bytes: a client would see to its own Host. */
+/** Sends a request as bytes, because a client would set its own Host. Returns the status. */
 const ask = (
   { port }: Started,
   line: string,

@@ -66,7 +66,7 @@ const messageOf = (kind: Kind, text: string, id: string | undefined): Message =>
   id,
 })
 
-/** Receives the messages of all sinks: mails by SMTP, all others below their kind. */
+/** Receives the messages of all sinks: mails by SMTP, and all others at the path of their kind. */
 const receiver = async () => {
   const posted: Array<Message> = []
   const server = Bun.serve({
@@ -117,7 +117,9 @@ const killed = async (member: Member | undefined, isTakenOver: () => boolean) =>
   member.running = await startRelay(member.config, { cwd: member.cwd })
 }
 
-/** Does harm while each part of the accounts fails. Returns the messages, the alerts and the events. */
+/**
+ * Causes a failure in each round, while a part of the accounts fails. Returns the messages, the alerts and the events.
+ */
 const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
   const { targetOf, received, close } = await receiver()
   const sinks = Object.fromEntries(
@@ -136,7 +138,7 @@ const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
     const { config, url, admin } = await writeConfig(cwd, sinks, more)
     members.push({ cwd, config, url, admin, running: await startRelay(config, { cwd }) })
   }
-  /** Asks one relay after another, as a proxy does, until one answers 2xx. */
+  /** Asks one relay after the other until one answers 2xx, as a proxy does. */
   const asked = async (ask: (member: Member) => Promise<Response>): Promise<Response> => {
     for (;;) {
       for (const member of members) {
@@ -148,7 +150,7 @@ const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
   }
   const get = async (path: string) => (await asked(({ admin }) => fetch(`${admin}/api/v1/${path}`))).json()
   const send = (text: string) => asked(({ url }) => post(url, text))
-  /** Whether all sinks were sent a message about an account. */
+  /** Whether all sinks have received such a message about an account. */
   const have = (is: Message["is"], account: string): boolean =>
     new Set(received().flatMap((one) => (one.account === account && one.is === is ? one.kind : []))).size ===
     chosen.length
@@ -175,7 +177,7 @@ const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
   }
   await Promise.all(sendings)
   await until(() => accounts.every(isOver))
-  /** The events of a sink with their outcomes there, once all of them have ended. */
+  /** Waits until all events of a sink have ended. Returns them with their outcomes. */
   const eventsOf = async (kind: Kind): Promise<ReadonlyArray<Event>> => {
     let events: ReadonlyArray<Event> = []
     await until(async () => {
@@ -184,7 +186,7 @@ const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
         ...event,
         sinks: event.sinks.filter(({ sink }) => sink === kind),
       }))
-      // A page may be of fewer events than there are, if the search takes long.
+      // A page may hold fewer events than exist if the search takes long.
       const ended = events.filter(({ sinks }) => !["pending", "retrying"].includes(sinks[0]?.outcome ?? ""))
       return ended.length === accounts.length * (failures.length + 1)
     })
@@ -260,7 +262,7 @@ const check = async (asked: Storm): Promise<void> => {
     )
     if (process.env.RELAY_ROUNDS !== undefined)
       console.log(`${kind}: ${messages.length} messages, ${repeated} repeated`)
-    // `concurrency` messages are in flight at most, and as many may have just been acknowledged.
+    // At most `concurrency` messages are in flight, and as many may have just been acknowledged.
     expect(repeated).toBeLessThanOrEqual(2 * concurrency * asked.rounds)
   }
 }

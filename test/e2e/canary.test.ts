@@ -60,7 +60,7 @@ const client = (id: string) =>
     data: { type: "client.created", object: { id: "cli_1", first_name: person, email: `${person}@example.com` } },
   })
 
-/** An alert sink with a credential wherever it takes one. */
+/** An alert sink with a credential in every place that accepts one. */
 const alert = (type: string) => ({
   type,
   url: `http://127.0.0.1:${receiver.port}/alerts/${credential}`,
@@ -177,7 +177,7 @@ describe("a relay whose config, events and answers hold canaries", () => {
       const { stdout, stderr } = await relay([...args, "-c", config], { cwd })
       said.push(stdout, stderr)
     }
-    // A dead letter is shown with its payload and the answers, in which the person stands, and no credential.
+    // A dead letter is shown with its payload and the answers. They contain personal data, but no credential.
     const letters = await relay(["dlq", "list", "--sink", "refused", "--json", "-c", config], { cwd })
     const { attempts } = JSON.parse(
       (await relay(["dlq", "show", JSON.parse(letters.stdout)[0].id, "--json", "-c", config], { cwd })).stdout,
@@ -191,13 +191,13 @@ describe("a relay whose config, events and answers hold canaries", () => {
     expect(said.join("\n")).toContain("the body is not JSON")
     expect(said.join("\n")).toContain("none, it came with the secret only")
     for (const name of services) said.push(readFileSync(join(cwd, `golden/${name}.json`), "utf8"))
-    // An alert names the event and its client by their ids, and nobody by name.
+    // An alert names the event and its client by id only.
     expect(alerts.length).toBeGreaterThan(0)
     said.push(...alerts.map((body) => body.replace(`"routing_key":"${credential}"`, "")))
-    // The journal is torn away while the relay has it open: it stops by itself, and says so.
+    // The journal is removed while the relay has it open. The relay stops and reports it.
     rmSync(join(cwd, "journal.db"))
     const last = client("evt_last")
-    // It may have ended before it has answered.
+    // The relay may end before it answers.
     const answer = send(port, last, sign(last)).then((response) => response.text())
     said.push(await answer.catch(() => ""))
     expect(await own.exited).toBe(74)

@@ -1,7 +1,6 @@
 /**
- * Certificates are renewed while a relay runs, as a process, by `run --watch`,
- * as certbot and Kubernetes do it: a symbolic link is exchanged. RELAY_UNDER
- * chooses the runtime, or the binary.
+ * Certificates are renewed while `run --watch` runs, as certbot and Kubernetes do it: a symbolic link is replaced.
+ * RELAY_UNDER selects the runtime, or the binary.
  */
 import { expect, test } from "bun:test"
 import { once } from "node:events"
@@ -65,7 +64,7 @@ suiteUnless(lacking, "certificates of a running relay", () => {
     const wanted = { ...own, ca: authority, requestCert: true, rejectUnauthorized: true }
     const receiver = createServer(wanted, (socket) => {
       clients.add(String(socket.getPeerCertificate().subject.CN))
-      // A request each: the relay's next one brings its certificate again.
+      // Each connection serves one request, so the relay shows its certificate for each request.
       socket.once("data", () => socket.end("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"))
       socket.on("error", () => {})
     }).listen(0, host)

@@ -1,6 +1,6 @@
 /**
- * A bug in a client library, planted in the program: it costs the sink, not the process. One that is nobody's ends the
- * process as a signal does. By a preloaded module, which Bun and its binaries take.
+ * A bug in a client library, planted by a preloaded module, which only Bun and its binaries support. It stops the sink,
+ * not the process. A bug that belongs to no sink ends the process like a signal.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { once } from "node:events"
@@ -16,7 +16,7 @@ import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { sample } from "../lib/tries.ts"
 
 const cwd = temporaryDirectory("containment-")
-// It takes connections and answers nothing.
+// The server accepts connections and never answers.
 const server = createServer((socket) => socket.on("error", () => {}))
 let port = 0
 let closed = 0
@@ -101,7 +101,7 @@ suiteUnless(
       running.signal("SIGUSR2")
       expect(await running.exited).toBe(70)
       expect(running.stderr()).toContain("internal error (")
-      // A journal that was closed leaves no log beside its file.
+      // A journal that was closed leaves no WAL file.
       expect(existsSync(join(cwd, config.replace(".json", ".db-wal")))).toBe(false)
       const again = await startRelay(config, { cwd })
       await until(() => linesOf(`${port}.ndjson`) === 3)

@@ -1,4 +1,4 @@
-/** Connections that use up the file descriptors, on Bun, on Deno and with the binary. */
+/** Connections that use up the file descriptors, under Bun, under Deno and as a binary. */
 import { expect, test } from "bun:test"
 import { existsSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
@@ -17,7 +17,7 @@ const programs = onEach<ReadonlyArray<string>>({
   "the binary": command(relayBinary()),
 })
 
-/** Asks until an answer begins so. */
+/** Sends requests until an answer starts with `begins`. */
 const answers = async (url: string, begins: string): Promise<void> => {
   for (;;) {
     const asked = fetch(url, { headers: { connection: "close" }, signal: AbortSignal.timeout(1_000) })
@@ -39,7 +39,7 @@ test.skipIf(!existsSync("/proc/self/fd")).concurrent.each(programs)(
     const sockets = Array.from({ length: 200 }, () => connect(ports[0], "127.0.0.1").on("error", () => {}))
     try {
       await running.prints(/file descriptors are used up .*no delivery is accepted/)
-      // Deno ends idle connections with the listener, so that it may be over at once.
+      // Deno closes idle connections with the listener, so descriptors may be free immediately.
       await answers(`${admin}/readyz`, "")
       await answers(`${admin}/healthz`, "ok")
       await answers(`${admin}/api/v1/status`, "{")

@@ -138,7 +138,7 @@ test("a relay on another machine is reached without a proxy too", () => {
   expect(env.no_proxy).toBe(env.NO_PROXY)
 })
 
-// Deno itself does not start there.
+// Deno itself doesn't start in a deleted directory.
 test.skipIf(process.env.RELAY_UNDER === "deno").each(["status", "run", "init"])(
   "relay %s in a working directory that was deleted says so",
   (name) => {

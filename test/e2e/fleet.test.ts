@@ -39,7 +39,7 @@ suiteUnless(reasonToSkip(), "two relays on one PostgreSQL behind a load balancer
     backoffice.stop(true)
   }, 60_000)
 
-  /** Sends ten events through the load balancer; their ids, all of them accepted. */
+  /** Sends ten events through the load balancer, which must all be accepted. Returns their ids. */
   const send = async (type: string): Promise<ReadonlyArray<string>> => {
     const url = ["--url", `${fleet.url}/hooks/scheduling`, "-c", join(root, "config/examples/fleet.json")]
     const { code, stdout, stderr } = await relay(["trigger", type, "--count", "10", ...url], { cwd: root })

@@ -28,7 +28,7 @@ interface Member {
   readonly admin: string
 }
 
-/** A receiver that rejects three events and then fails: events of all kinds wait. */
+/** A receiver that rejects three events and then fails, so that events of all kinds wait. */
 const failing = () => {
   let asked = 0
   return Bun.serve({
@@ -92,7 +92,7 @@ const compared = async (member: Member, database: Postgres) => {
   const status = await statusOf(member)
   const ages = status.lanes.flatMap(({ name, oldestAt }) => {
     const held = oldest.get(name) ?? 0
-    // An event that waits for a retry counts from its first attempt, and from its receipt while it is in flight.
+    // A retrying event's age counts from its first attempt, and from its receipt while it is in flight.
     return Math.abs(oldestAt - held) < 2_000 ? [] : [{ name, oldestAt, held }]
   })
   return {
@@ -157,7 +157,7 @@ suiteUnless(lacking, "the status of two relays on one PostgreSQL", () => {
       await send(at(index), "client.updated", count, cwd)
       await send(at(index), "appointment.created", 20, cwd)
     }
-    // Each of the others has failed once: from here on the figures stand.
+    // All other events have failed once, so the figures don't change any more.
     await until(async () => {
       const { backoffice } = (await counted(database())).figures.lanes
       return backoffice?.deadLetters === 3 && backoffice.retrying === 37

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL stands still, and people ask the relay: every process of the server is
- * stopped, so it takes connections and questions and never answers one.
+ * PostgreSQL is frozen while operators query the relay. Every process of the server is stopped, so it accepts
+ * connections and queries, and never answers.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdirSync } from "node:fs"
@@ -45,7 +45,10 @@ suiteUnless(lacking, "a relay whose PostgreSQL is frozen", () => {
   }, 60_000)
 
   const ask = (...args: ReadonlyArray<string>) => relay([...args, "-c", config], { cwd, env })
-  /** A scraper or a load balancer asks, and waits for less than the 3 s in which PostgreSQL may let the relay in. */
+  /**
+   * Sends a request like a scraper or a load balancer. It waits 2.5 s, less than the 3 s that PostgreSQL has to let the
+   * relay log in.
+   */
   const get = async (path: string) => {
     const answer = await fetch(`${admin}${path}`, { signal: AbortSignal.timeout(2_500) })
     return { status: answer.status, text: await answer.text() }

@@ -1,6 +1,6 @@
 /**
- * A relay that is stopped and started under 300 deliveries a second behind the proxies that hold deliveries meanwhile,
- * with the lines of `config/deploy/proxies.md`. RESTARTS is the number of restarts.
+ * A relay that is stopped and started under 300 deliveries a second. The proxies in front hold deliveries meanwhile, by
+ * the lines in `config/deploy/proxies.md`. RESTARTS is the number of restarts.
  */
 import { afterEach, expect, test } from "bun:test"
 import { join } from "node:path"

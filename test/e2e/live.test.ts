@@ -1,7 +1,6 @@
 /**
- * The commands that stay: `tap` and `status --watch`, as processes. The terminal
- * is Python's, because neither runtime can open one; without Python that test is
- * skipped and says so.
+ * The commands that don't end by themselves, `tap` and `status --watch`, as processes. Python opens the terminal,
+ * because neither runtime can. Without Python that test is skipped with that reason.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { audit, writeConfig } from "../lib/kit.ts"

@@ -1,7 +1,6 @@
 /**
- * Known numbers through a real relay, and every counter of `/metrics` compared
- * with them: none may say more, less or anything else. RELAY_UNDER chooses the
- * runtime, or the binary.
+ * A known number of requests to a real relay, compared with every counter of `/metrics`. Each must be exact.
+ * RELAY_UNDER selects the runtime, or the binary.
  */
 import { afterAll, expect, test } from "bun:test"
 import { connect } from "node:net"
@@ -13,7 +12,7 @@ import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 const cwd = temporaryDirectory("metrics-")
 const secrets = { current: "a-secret-of-this-test", old: "an-expired-secret-of-it" }
 
-/** Each event fails once, and passes then. */
+/** The receiver fails each event once, and then accepts it. */
 const seen = new Set<string>()
 const flaky = Bun.serve({
   port: 0,
@@ -44,7 +43,7 @@ interface Sample {
   readonly values: Readonly<Record<string, number>>
 }
 
-/** The families of a scrape: each sample by its name and labels, the labels in order. */
+/** The families of a scrape. Each sample has its name and its sorted labels as key. */
 const parse = (text: string): ReadonlyMap<string, Sample> => {
   const families = new Map<string, { type: string; values: Record<string, number> }>()
   let family = { type: "", values: {} as Record<string, number> }
@@ -94,7 +93,7 @@ test("every counter matches the requests that were sent", async () => {
   }
   const webhooks = {
     main: webhook,
-    // Another one behind the same path, tried when the first one's secret does not fit.
+    // A second webhook at the same path. It is tried if the first one's secret doesn't match.
     second: { path: "/hooks/main", id: "wh_2", secrets: [{ name: "other", value: "the-secret-of-another" }] },
     strict: { ...webhook, path: "/hooks/strict", undecodable: "reject", unknownTypes: "reject", respond: 200 },
   }
@@ -190,7 +189,7 @@ test("every counter matches the requests that were sent", async () => {
     const answer = await raw(port, `POST /hooks/main HTTP/1.1\r\nHost: two words\r\nContent-Length: 0\r\n\r\n`)
     return Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1])
   })
-  // The paused lane takes two, and then the receiver asks for a retry.
+  // The paused lane accepts two events. Further deliveries are refused, so that the sender retries them.
   await times(2, 202, made("service.created"))
   await times(3, 503, made("service.created"))
 
@@ -199,14 +198,14 @@ test("every counter matches the requests that were sent", async () => {
     const values = (await scrape()).get("relay_lane_backlog_events")?.values ?? {}
     return Object.values(values).reduce((sum, value) => sum + value, 0)
   }
-  // Two wait for the paused lane, and nothing else waits for anything.
+  // Waits until only the two events of the paused lane are pending.
   while ((await backlog()) !== 2) await Bun.sleep(20)
   const families = await scrape()
   const ofType = (type: string) =>
     Object.fromEntries([...families].flatMap(([name, family]) => (family.type === type ? [[name, family.values]] : [])))
   const none = { "sink=_quarantine": 0, "sink=flaky": 0, "sink=full": 0, "sink=lake": 0, "sink=picky": 0 }
   expect(ofType("counter")).toEqual({
-    // Each counter begins with the start, so that the first increase is one.
+    // Each counter exists from the start, so that its first increase is one.
     relay_webhook_requests_total: {
       ...zeros(
         ["main", "second", "strict"].flatMap((webhook) =>
@@ -305,11 +304,11 @@ test("every counter matches the requests that were sent", async () => {
   expect(gauges.relay_bytes_in_flight).toEqual({ "": 0 })
 
   const histograms = ofType("histogram")
-  // Deliveries came one by one, so each that was kept had a commit of its own.
+  // Deliveries were sent one by one, so each stored delivery had its own commit.
   expect(histograms.relay_commit_duration_seconds?.count).toBe(46)
   const attempts = Object.entries(histograms.relay_delivery_duration_seconds ?? {})
   const counts = Object.fromEntries(attempts.filter(([name]) => /^count /.test(name)))
-  // The file and the quarantine take events in batches, HTTP one by one.
+  // The file sink and the quarantine accept batches, and HTTP sinks single events.
   expect(counts).toMatchObject({ "count sink=flaky": 4, "count sink=picky": 3, "count sink=full": 0 })
   await running.kill()
 })

@@ -1,4 +1,7 @@
-/** Deliveries of other senders through a whole relay: `relay trigger` signs them, and routes, templates and sinks see them. */
+/**
+ * Deliveries of other senders through a whole relay. `relay trigger` signs them, and they pass routes, templates and
+ * sinks.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { randomBytes } from "node:crypto"
 import { existsSync, readFileSync } from "node:fs"
@@ -89,7 +92,7 @@ interface Sample {
   readonly account?: string
 }
 
-/** Sends a sample as a sender of `senders` does, whose webhook has its name. Returns the status. */
+/** Sends a sample like a sender in `senders`, to the webhook of the same name. Returns the status. */
 const send = async ({ ports }: Written, name: SenderName & keyof typeof webhooks, sample: Sample): Promise<number> => {
   const { verify: scheme, event } = senders[name]
   const webhook: { readonly path: string; readonly secrets: ReadonlyArray<{ readonly value: string }> } = webhooks[name]
@@ -188,7 +191,7 @@ suiteUnless(lacking, "a relay with all senders", () => {
       expect(await factsIn(written.config)).toEqual(all)
       const found = await relay(["events", "--json", "--object", "acct_9", "-c", written.config], { cwd })
       expect(JSON.parse(found.stdout).events).toMatchObject([{ webhook: "stripe", accountId: "acct_9" }])
-      // Equal ids of two senders are two events, and each is stored once however often it comes.
+      // Equal ids from two senders are two events. Each is stored once, even if it arrives again.
       for (const _ of [1, 2]) {
         expect(await send(written, "github", { id: "same", type: "push" })).toBe(202)
         expect(await send(written, "stripe", { id: "same", type: "invoice.voided" })).toBe(202)

@@ -1,4 +1,4 @@
-/** The page as each way of running the relay serves it: its files are in the program, and its streams flow. */
+/** The page as every kind of relay serves it: its files are in the program, and its streams work. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { writeConfig } from "../lib/kit.ts"
 import { type Relay, startRelay } from "../lib/relay.ts"
@@ -28,7 +28,7 @@ test("the page and its linked files are served compressed", async () => {
 
 test("the live view shows new events, and a stop doesn't wait for its viewers", async () => {
   const reader = (await fetch(`${admin}/api/v1/tap`)).body?.pipeThrough(new TextDecoderStream()).getReader()
-  // It is not signed: a refusal is shown as well.
+  // The delivery is not signed, so that the page also shows a refusal.
   await fetch(hooks, { method: "POST", body: "{}", headers: { "content-type": "application/json" } })
   let text = ""
   for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {

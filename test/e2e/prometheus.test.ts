@@ -1,6 +1,6 @@
 /**
- * The configs of `config/monitoring/README.md` in Prometheus itself, which
- * scrapes real relays by them. Only addresses are replaced.
+ * The configs in `config/monitoring/README.md`, used by Prometheus itself to scrape real relays. Only addresses are
+ * replaced.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { copyFileSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs"
@@ -61,10 +61,10 @@ suiteUnless(reasonToSkip(), "relays that Prometheus scrapes", () => {
     return address
   }
 
-  /** Asks Prometheus' own API. */
+  /** Queries Prometheus' own API. */
   const startPrometheus = async (config: string, token: string) => {
     const home = mkdtempSync(join(directory, "prometheus-"))
-    // Without this it asks a target once a minute.
+    // By default Prometheus scrapes a target once a minute.
     writeFileSync(join(home, "prometheus.yml"), `global: { scrape_interval: 1s, evaluation_interval: 1s }\n${config}`)
     writeFileSync(join(home, "relay-token"), `${token}\n`)
     copyFileSync(join(root, "config/monitoring/alerts.rules.yml"), join(home, "alerts.rules.yml"))

@@ -1,6 +1,6 @@
 /**
- * The configs of `config/deploy/proxies.md`, in the programs that they are for.
- * Only addresses and the paths of certificates are replaced.
+ * The configs in `config/deploy/proxies.md`, run by their programs. Only addresses and the paths of certificates are
+ * replaced.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
@@ -76,7 +76,7 @@ for (const name of names) {
     beforeAll(async () => {
       target = await startTarget()
       const relay = JSON.parse(readFileSync(join(target.directory, "relay.config.json"), "utf8"))
-      // Its health is the relay's own, unless a test says that it is not ready.
+      // The relay's own health, unless a test makes it not ready.
       const health = Bun.serve({
         hostname: "127.0.0.1",
         port: 0,

@@ -1,4 +1,4 @@
-/** A running relay gets another config, as a process. RELAY_UNDER chooses the runtime, or the binary. */
+/** A running relay, as a process, gets another config. RELAY_UNDER selects the runtime, or the binary. */
 import { afterAll, describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
@@ -179,7 +179,7 @@ describe.concurrent("relay reload", () => {
     expect((await reload()).stdout).toBe(`${path}, last changed at ${changedAt}, was reloaded: nothing has changed\n`)
     await started.kill()
 
-    // The kernel shows a file that is mounted by itself and replaced in the same way: it has no link any more.
+    // The kernel shows a replaced file that was mounted by itself in the same way: it has no link any more.
     const open = openSync(path, "r")
     const mounted = await startRelay(`/proc/${process.pid}/fd/${open}`, {
       cwd,
@@ -250,7 +250,7 @@ describe.concurrent("relay reload", () => {
     other.process.signal("SIGHUP")
     await other.process.prints("+ sink fourth; - sink third")
     const recorded = async () => JSON.parse((await other.ask("audit", "--json")).stdout).records
-    // The log has it sooner than the journal.
+    // The log reports the reload before the journal stores it.
     while ((await recorded()).length === 0) await Bun.sleep(20)
     expect(await recorded()).toMatchObject([{ who: "local", by: "SIGHUP or --watch", what: "reload", result: "done" }])
     write({ sinks: { wrong: {} } })

@@ -1,6 +1,6 @@
 /**
- * `relay restart` of a real relay, under clients that keep their connections and clients that open one for each
- * delivery. With RELAY_PARTS=1 it restarts ten times.
+ * `relay restart` of a real relay. Some clients keep their connections, others open a connection for each delivery.
+ * With RELAY_PARTS=1 it restarts ten times.
  */
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test"
 import * as http from "node:http"
@@ -49,7 +49,10 @@ const deliver = (target: Target, body: string, agent = clientOf(target).makeAgen
     sent.end(body)
   })
 
-/** Sends 300 deliveries a second until it has to stop. Returns the bodies, and the number of each status or error. */
+/**
+ * Sends 300 deliveries a second until it is stopped. Returns the accepted bodies, and the number of each status or
+ * error.
+ */
 const load = (target: Target) => {
   const { makeAgent } = clientOf(target)
   const agents = [makeAgent(true), makeAgent(false)]
@@ -76,7 +79,7 @@ const load = (target: Target) => {
   }
 }
 
-/** Restarts it under load. No delivery fails, and none is lost. */
+/** Restarts a relay under load. No delivery fails, and none is lost. */
 const restartsUnderLoad = async (restarts: number, options?: TargetOptions) => {
   const { target, restart, pid } = await start(options)
   const stop = load(target)
@@ -90,7 +93,10 @@ const restartsUnderLoad = async (restarts: number, options?: TargetOptions) => {
   await keepsAll(target, accepted)
 }
 
-/** The second process doesn't take over. Returns what `relay restart` printed; no accepted event is lost. */
+/**
+ * Restarts a relay whose second process fails. The first continues, and no accepted event is lost. Returns the result
+ * of `relay restart`.
+ */
 const survives = async (when: string, options?: TargetOptions) => {
   const { target, restart } = await start({ ...options, env: failing(when) })
   const stop = load(target)

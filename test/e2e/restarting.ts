@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { relay as run } from "../lib/relay.ts"
 import { startTarget, type Target, type TargetOptions } from "./http/fixture.ts"
 
-/** Starts a relay. `pid` is the process that is the relay now. */
+/** Starts a relay. `pid` returns its current process. */
 export const startRestartable = async (options: TargetOptions = {}) => {
   const target = await startTarget(options)
   let { pid } = target.relay
@@ -17,7 +17,7 @@ export const startRestartable = async (options: TargetOptions = {}) => {
       return ended
     },
     stop: async () => {
-      // The last process holds the output's pipes.
+      // The last process still holds the pipes of the output.
       process.kill(pid, "SIGINT")
       await target.stop()
     },

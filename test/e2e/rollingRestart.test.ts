@@ -1,7 +1,6 @@
 /**
- * Two relays that are restarted in turn behind the load balancers of
- * `docs/operations/fleet.md`, under 300 deliveries a second. Only addresses are
- * replaced. RESTARTS is the number of rounds.
+ * Two relays that are restarted in turn behind the load balancers in `docs/operations/fleet.md`, under 300 deliveries a
+ * second. Only addresses are replaced. RESTARTS is the number of rounds.
  */
 import { afterEach, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"

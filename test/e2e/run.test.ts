@@ -67,7 +67,7 @@ describe("relay run", () => {
     const arrived = new Promise<void>((resolve) => {
       asked = resolve
     })
-    // A sink that never answers: the drain would wait for it.
+    // The target never answers, so the drain waits for it.
     const sink = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",

@@ -140,7 +140,7 @@ describe.skipIf(!hasPython)("a service manager hears", () => {
     const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "1000", WATCHDOG_PID: "1" }
     const running = await startRelay(config, { cwd, env })
     expect(await message()).toStartWith("READY=1")
-    // The next comes at once, and the one after it not for ten seconds.
+    // The first heartbeat is sent immediately, and the next one only after ten seconds.
     expect(await message()).toStartWith("WATCHDOG=1")
     await running.kill("SIGTERM")
     expect(await pastBeats(message)).toStartWith("STOPPING=1")

@@ -1,4 +1,6 @@
-/** Alerts as Slack messages that change, by the whole program, which is killed between a message and its settlement. */
+/**
+ * Alerts as Slack messages that are edited, by the whole program. It is killed between a message and its settlement.
+ */
 import { expect, test } from "bun:test"
 import { deliver, envelope, until, writeConfig } from "../lib/kit.ts"
 import { suiteUnless } from "../lib/lacking.ts"
@@ -10,10 +12,10 @@ import { botToken, FakeSlack } from "../sinks/alerts/slack/fakeSlack.ts"
 
 const accounts = Array.from({ length: 12 }, (_, n) => `acct_${n}`)
 
-/** Kills the relay after each few messages. Returns the workspace. */
+/** Kills the relay `kills` times, each time after a few messages. Returns the workspace. */
 const storm = async (journal: object, kills: number) => {
   const slack = new FakeSlack()
-  // Slack takes about this long, in which the relay stores the end of the message before.
+  // Slack needs about this long. Meanwhile the relay stores the end of the previous message.
   slack.latency = 50
   const cwd = temporaryDirectory("slack-alerts-")
   const chat = {
@@ -25,7 +27,7 @@ const storm = async (journal: object, kills: number) => {
   const { config, url } = await writeConfig(cwd, { chat }, more)
   let current = await startRelay(config, { cwd })
   let sequence = 0
-  /** Sends until it is accepted, as the sender does. */
+  /** Sends a delivery until it is accepted, as the sender does. */
   const send = (account: string, type: string) => {
     sequence += 1
     const object = { id: `ca_${account}` }
@@ -61,7 +63,7 @@ const storm = async (journal: object, kills: number) => {
 
 const check = (slack: FakeSlack, kills: number): void => {
   const { inChannel } = slack
-  // A kill may repeat the message whose delivery was not stored yet, and leaves the first one as it is.
+  // After a kill, a message may be repeated if its delivery was not stored. Then the first message stays as it was.
   expect(inChannel.length).toBeLessThanOrEqual(accounts.length + 2 * kills)
   const resolved = inChannel.filter(({ text }) => text.startsWith("Resolved: "))
   expect(resolved.map(({ text }) => /\((acct_\d+)\)/.exec(text)?.[1]).sort()).toEqual(accounts.toSorted())

@@ -1,6 +1,6 @@
 /**
- * The relay while nobody reads its output: it answers, delivers and stops as
- * ever. RELAY_UNDER chooses the runtime, or the binary.
+ * The relay while nobody reads its output: it still answers, delivers and stops. RELAY_UNDER selects the runtime, or
+ * the binary.
  */
 import { afterEach, describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
@@ -17,7 +17,7 @@ afterEach(() => {
 })
 
 let pipes = 0
-/** A pipe whose reader has stopped. `read` reads on until the text is as wanted. */
+/** A pipe whose reader has stopped. `read` reads until `isDone` accepts the text. */
 const pipe = () => {
   pipes += 1
   const path = join(cwd, `pipe-${pipes}`)
@@ -43,7 +43,7 @@ const pipe = () => {
       await Bun.sleep(5)
     }
   }
-  /** Whether a write of another process that shares it would wait. */
+  /** Whether a write by another process that shares the pipe would block. */
   const isBlocking = (): boolean => {
     const flags = /^flags:\t(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${writing}`, "utf8"))?.[1] ?? ""
     return (Number.parseInt(flags, 8) & constants.O_NONBLOCK) === 0
@@ -52,7 +52,7 @@ const pipe = () => {
 }
 
 const letters = "abcdefghijklmnopqrst"
-/** Names of letters alone: the log takes lines that differ in numbers as the same. */
+/** Names without digits, because the log counts lines that differ only in digits as repeats. */
 const names = Array.from({ length: 400 }, (_, index) =>
   `${letters[Math.floor(index / 20)]}${letters[index % 20]}`.padEnd(100, "x"),
 )
@@ -180,7 +180,7 @@ describe("a relay whose stdout nobody reads", () => {
     const all = Array.from({ length: 200 }, (_, index) => `evt_${index}`)
     while (readFileSync(file, "utf8").split("\n").length <= 200) await Bun.sleep(10)
     expect((await ask("/readyz")).status).toBe(200)
-    // An attempt that is sent again would be there twice.
+    // A repeated attempt would print its event twice.
     const isWaiting = async () =>
       (await (await ask("/metrics")).text()).includes('relay_lane_state{sink="screen",state="waiting"} 1\n')
     while (!(await isWaiting())) await Bun.sleep(20)

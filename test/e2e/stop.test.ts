@@ -1,4 +1,4 @@
-/** How `relay run` stops: as a load balancer and a sender see it. RELAY_UNDER chooses the runtime, or the binary. */
+/** A stop of `relay run` as a load balancer and a sender see it. RELAY_UNDER selects the runtime, or the binary. */
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { type Relay, startRelay } from "../lib/relay.ts"
@@ -67,7 +67,10 @@ test("a stop by SIGINT has no waits", async () => {
   await target.stop()
 })
 
-/** Deliveries that a load balancer gives to a relay after its `/readyz` is false: it asks each second, say, and several times. */
+/**
+ * Deliveries that a load balancer still sends to a relay after its `/readyz` has failed. A load balancer polls each
+ * second, for example, and needs several failures.
+ */
 const late = 200
 
 test("two relays that are restarted in turn refuse nothing, though their load balancer notices each stop late", async () => {
@@ -88,7 +91,7 @@ test("two relays that are restarted in turn refuse nothing, though their load ba
     relays[index]?.signal("SIGTERM")
     while (await isReady(target)) await send(target)
     for (let sent = 0; sent < late; sent++) await send(target)
-    // From here on it gives all to the other one.
+    // From now on the load balancer sends everything to the other relay.
     for (let ended = false; !ended; ) {
       await send(other)
       ended = await Promise.race([relays[index]?.exited.then(() => true) ?? true, Bun.sleep(5).then(() => false)])

@@ -1,4 +1,4 @@
-/** Whatever names, types and files say, nothing that steers a terminal is printed. */
+/** The relay prints no control sequence for a terminal, even if names, types and files contain some. */
 import { expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"

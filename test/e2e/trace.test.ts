@@ -1,4 +1,4 @@
-/** Traces of the whole program, as a collector that checks the protocol gets them. RELAY_UNDER chooses the runtime, or the binary. */
+/** Traces of the whole program as a strict collector receives them. RELAY_UNDER selects the runtime, or the binary. */
 import { afterAll, describe, expect, test } from "bun:test"
 import { envelope, post, secret, writeConfig } from "../lib/kit.ts"
 import { freePort } from "../lib/port.ts"
@@ -10,12 +10,12 @@ const cwd = temporaryDirectory("trace-")
 const cleanups: Array<() => unknown> = []
 afterAll(() => Promise.all(cleanups.map((cleanup) => cleanup())))
 
-/** The relay warns of it in its first line. */
+/** An expired secret. The relay warns about it in its first line. */
 const expired = { name: "old", value: "another-secret-of-this-test", expires: "2026-01-01T00:00:00Z" }
 const traceId = "0af7651916cd43dd8448eb211c80319c"
 const incoming = { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: "vendor=1" }
 
-/** A receiver that keeps the headers it got, and waits for as many as are wanted. */
+/** A receiver that keeps the headers of its requests. `until` waits for this many. */
 const receiver = (status: () => number) => {
   const got: Array<Headers> = []
   let wake = (): void => {}
@@ -39,7 +39,7 @@ const receiver = (status: () => number) => {
   return { url: `http://127.0.0.1:${server.port}/`, got, until }
 }
 
-/** Sends events to a relay, `evt_1` first; the status of the answer. */
+/** Sends events to a relay, starting with `evt_1`. Returns the status of the answer. */
 const sender = (url: string) => {
   let ids = 0
   return async (headers: Readonly<Record<string, string>> = {}): Promise<number> => {
@@ -113,7 +113,7 @@ describe.concurrent("a trace", () => {
       status: "error",
       attributes: { "error.type": "DeliveryRejected" },
     })
-    // Whoever receives the event goes on below the span that sent it.
+    // The receiver's spans continue below the span that sent the event.
     for (const [sink, span] of [
       [lake, toLake],
       [chat, toChat],
@@ -121,7 +121,7 @@ describe.concurrent("a trace", () => {
       expect(sink.got[0]?.get("traceparent")).toBe(`00-${traceId}-${span?.spanId}-01`)
       expect(sink.got[0]?.get("tracestate")).toBe("vendor=1")
     }
-    // An exception has no stack: it would hold the paths of the machine that the relay was built on.
+    // Exceptions have no stack, because it would contain paths of the build machine.
     const stacks = spans.flatMap(({ exceptions }) => exceptions.map((one) => String(one["exception.stacktrace"])))
     expect(stacks.join()).not.toMatch(/\n\s+at |\.ts/)
     expect(resources[0]).toMatchObject({ "service.name": "relay", "deployment.environment.name": "test" })
@@ -143,7 +143,7 @@ describe.concurrent("a trace", () => {
     expect(await deliver()).toBe(202)
     await lake.until(1)
     await first.kill("SIGTERM")
-    // On a busy machine the first relay may have tried again before it ended.
+    // On a busy machine the first relay may have retried before it ended.
     const tried = lake.got.length
     status = 200
     const second = await startRelay(file, { cwd })

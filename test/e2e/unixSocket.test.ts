@@ -1,4 +1,4 @@
-/** A relay that receives at a Unix socket: RELAY_UNDER chooses the runtime, or the binary. */
+/** A relay that listens on a Unix socket. RELAY_UNDER selects the runtime, or the binary. */
 import { describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { existsSync, statSync, writeFileSync } from "node:fs"
@@ -30,7 +30,7 @@ const run = (...args: ReadonlyArray<string>) => relay([...args, "-c", file], { c
 
 const send = (path: string, init: RequestInit = {}) => fetch(`http://localhost${path}`, { ...init, unix: socket })
 
-/** A restart needs Bun. */
+/** `relay restart` requires Bun. */
 describe.skipIf(process.env.RELAY_UNDER === "deno")("a restart at a Unix socket", () => {
   const deliver = async (): Promise<number> => {
     const body = envelope()

@@ -15,7 +15,7 @@ import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 import { makePostgres, type Postgres, reasonToSkip } from "../parts/Postgres.ts"
 
 let next: NextRelay
-/** The version that is upgraded: this one, unless RELAY_BINARY names a binary that was released. */
+/** The version before the upgrade: this one, unless RELAY_BINARY names a released binary. */
 let before = ""
 const running = new Set<Relay>()
 beforeAll(async () => {

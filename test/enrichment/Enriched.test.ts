@@ -185,7 +185,7 @@ describe("what a receiver answers to client details", () => {
   })
 })
 
-/** Whatever an API may do wrong; none of it may be shown. */
+/** Faults of an API. Messages must not show any of their content. */
 const wrong: ReadonlyArray<readonly [name: string, handler: Handler]> = [
   ["fails", answers(500, "canary")],
   ["is overloaded", answers(429, "canary")],
@@ -240,7 +240,7 @@ describe("an API that", () => {
     expect((yield* reasonOf(sink.send([about(1, "cl_1")])))?.message).toBe(
       "client details: the API did not answer within 20ms",
     )
-    // On a busy machine the time may be over before the request is there.
+    // On a busy machine the timeout may pass before the request arrives.
     expect(paths.length).toBeLessThanOrEqual(1)
   })
 

@@ -1,8 +1,8 @@
-/** The claims of README.md that a command shows, with the figures that its output has. */
+/** The claims of README.md that a command proves, with the figures in its output. */
 
-/** A figure of the README, and how exact it is. */
+/** A figure of the README, and its precision. */
 interface Stated {
-  /** The README's words, with the figure as the only group. */
+  /** A pattern of the README's words, with the figure as its only group. */
   readonly words: RegExp
   /** Whether a measured figure agrees with the stated one. */
   readonly agrees: (stated: number, measured: number) => boolean
@@ -18,7 +18,7 @@ export interface Figure {
 export interface Claim {
   /** The name of its file in docs/evidence. */
   readonly name: string
-  /** The bold word of its line in the README. */
+  /** The bold word of its item in the README. */
   readonly title: string
   /** The README's command; an evidence run may add flags. */
   readonly command: string
@@ -37,7 +37,7 @@ const about =
 
 const missed: Figure = { name: "bounds of the benchmark missed", pattern: / {2}(MISSED)$/gm }
 
-/** A column of the campaign's table, over all lines that hold. */
+/** A column of the campaign's table, summed over all lines that hold. */
 const column = (name: string, before: number): Figure => ({
   name,
   pattern: new RegExp(`^[a-z0-9-]+: .*?(?: +\\d+){${before}} +(\\d+)(?: +\\S+){${4 - before}} +\\d+ {2}ok$`, "gm"),
@@ -147,7 +147,7 @@ export const claims: ReadonlyArray<Claim> = [
   },
 ]
 
-/** The figures in an output. A word that is counted, such as "ok", is one each. */
+/** The figures in an output. A match that isn't a number, such as "ok", counts as one. */
 export const figuresIn = (claim: Claim, output: string): Readonly<Record<string, number>> =>
   Object.fromEntries(
     claim.figures.flatMap(({ name, pattern }) => {

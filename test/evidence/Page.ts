@@ -1,4 +1,7 @@
-/** docs/evidence/README.md: each claim with its command, its condition and its figures, and the score of the random mutants. */
+/**
+ * docs/evidence/README.md, which has each claim with its command, its condition and its figures, and the score of the
+ * random mutants.
+ */
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Evidence as Fuzzing } from "../fuzz/Kept.ts"
@@ -9,7 +12,7 @@ import { type Claim, claims } from "./Claims.ts"
 export interface Evidence {
   readonly command: string
   readonly machine: string
-  /** The machine's load when it began, as other work beside it slows a measurement. */
+  /** The machine's load at the start, because other work on it slows a measurement. */
   readonly load: number
   readonly day: string
   /** The last commit that changed the sources. */
@@ -50,7 +53,7 @@ const searches = (fuzzing: Fuzzing = {}): ReadonlyArray<string> =>
     return `| ${[target, holds, ...figures, `${day}, ${commit}, ${minutes} min`].join(" | ")} |`
   })
 
-/** The page, made from the files beside it. */
+/** Generates the page from the files next to it. */
 export const pageOf = (root: string): string => {
   const mutants = read<Mutants>(root, "mutants")
   return `# Evidence

@@ -1,9 +1,7 @@
 /**
- * `bun run evidence [--only CLAIM] [--binary PATH]`: runs the command of each
- * claim of the README, and writes its figures to docs/evidence. A test compares
- * the README with them. `--only` takes a name of `Claims.ts`, and may be repeated.
- * The commands have the binary, because users run it. Exits 1 if one failed; its
- * last evidence is kept.
+ * `bun run evidence [--only CLAIM] [--binary PATH]` runs the command of each claim in the README, and writes its
+ * figures to docs/evidence. A test compares the README with them. `--only` takes a name from `Claims.ts`, and may be
+ * repeated. The commands use the binary, because users run it. Exits 1 if a command failed; its last evidence is kept.
  */
 import { spawnSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
@@ -31,7 +29,7 @@ const textOf = (command: string, ...args: ReadonlyArray<string>): string =>
 
 const run = (claim: Claim, binary: string): boolean => {
   const own = claim.flags === undefined ? claim.command : `${claim.command} ${claim.flags}`
-  // The mutants change the source, so they have no binary.
+  // The mutants change the source, so they can't use a binary.
   const words = own.includes("--mutants") ? own.split(" ") : [...own.split(" "), "--binary", binary]
   console.log(words.join(" "))
   const started = performance.now()

@@ -8,7 +8,7 @@ import { seeded } from "../lib/seeded.ts"
 import { tries } from "../lib/tries.ts"
 import { entry } from "../sinks/samples.ts"
 
-/** One event out of an answer that might hold a batch of them. */
+/** Returns the event. Throws if the SDK found a batch. */
 const only = (found: ReturnType<typeof HTTP.toEvent>): Record<string, unknown> => {
   if (Array.isArray(found)) throw new Error("a batch")
   return JSON.parse(JSON.stringify(found))
@@ -126,7 +126,7 @@ describe("CloudEvents", () => {
       })
       const { specversion, id, source, type } = CloudEvents.attributes(one)
       for (const read of [overKafka, structured]) expect(read(one)).toMatchObject({ specversion, id, source, type })
-      // The SDK leaves percent-encoding as it is; the HTTP binding has it undone.
+      // The SDK doesn't undo the percent-encoding that the HTTP binding requires.
       const found = overHttp(one)
       expect(decodeURIComponent(String(found.id))).toBe(id ?? "")
       expect(decodeURIComponent(String(found.type))).toBe(type ?? "")

@@ -23,7 +23,7 @@ test("an event of another sender has its body in data.object, and the facts in t
   expect(render(paid)).toBe("evt_1 invoice.paid acct_1 2026-01-01T00:00:00.000Z 12345678901234567890 1")
 })
 
-/** Text of every kind that gives trouble somewhere, from a seed. */
+/** Seeded text of every kind that causes trouble in some format. */
 const trouble = (random: () => number): string => {
   const pieces = [
     "a",

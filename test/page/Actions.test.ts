@@ -24,7 +24,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     await browser?.close()
     await site?.stop()
   })
-  // A policy that is broken, a bug: the console says it.
+  // The browser's console reports violations of the policy, and bugs.
   afterEach(() => {
     expect(faults.filter((text) => !text.includes("Failed to load resource"))).toEqual([])
     faults.length = 0
@@ -210,7 +210,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
       .getByRole("checkbox", { name: /^Choose crm:/ })
       .nth(2)
       .waitFor({ state: "detached" })
-    // A time in the future leaves nothing, and one in the past leaves all.
+    // A time in the future excludes all rows, and a time in the past none.
     for (const [label, nothing] of [
       ["Received from", true],
       ["Ended from", true],
@@ -296,7 +296,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     site.answers.set("/crm", () => new Response(`not ${personal}`, { status: 422 }))
     await site.deliver({ id: "evt_erased", type: "client.updated", account: "acct_8", object: { name: personal } })
     await lane("crm", ({ deadLetters }) => deadLetters === 1)
-    // The other sinks have it, and the journal knows a moment later.
+    // The other sinks have the event, but the journal learns that a moment later.
     while (
       JSON.parse(await site.run("events", "--account", "acct_8", "--outcome", "pending", "--json")).events.length > 0
     )
@@ -550,7 +550,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   })
 
   test("works in more tabs than a browser opens connections to a host, all of them live", async () => {
-    // Tabs of one context share its connections.
+    // Tabs of the same context share its connections.
     const context = await browser.newContext()
     const tabs = await Promise.all(Array.from({ length: 8 }, () => context.newPage()))
     await Promise.all(tabs.map((tab) => tab.goto(`${site.url}/#/live`)))
@@ -588,7 +588,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
   test("is right across a restart of the relay: old data is marked as old, and then replaced", async () => {
     await show("")
     await says("Live")
-    // It is shown for some seconds only, so the wait begins before it.
+    // The text is shown for a few seconds only, so the wait starts before it appears.
     const said = says("The relay has restarted.")
     await site.restart(async () => {
       await says("Not connected")

@@ -107,7 +107,7 @@ suiteUnless(reasonToSkip(), "failures on the page in Chromium", () => {
     await dialog.getByRole("button", { name: "Replay" }).click()
     await dialog.waitFor({ state: "detached" })
     await page.getByText("1 dead letter queued again.").waitFor()
-    // The sink refuses it as before.
+    // The sink refuses the event again.
     await untilLane("crm", ({ deadLetters }) => deadLetters === 1)
   })
 

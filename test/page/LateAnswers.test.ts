@@ -1,4 +1,4 @@
-/** Answers of the API that come late: the page never shows one for another question. */
+/** Late answers of the API. The page never shows an answer to another request. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test"
 import type { Browser, Page } from "playwright-core"
 import { until } from "../lib/kit.ts"
@@ -35,7 +35,7 @@ suiteUnless(reasonToSkip(), "late answers on the page in Chromium", () => {
     await page.reload()
     await page.locator("[aria-busy=true]").waitFor({ state: "detached" })
   }
-  /** Follows a link of the page, without loading the page again. */
+  /** Follows a link of the page without a reload. */
   const follow = (hash: string) => page.evaluate(`location.hash = ${JSON.stringify(hash)}`)
   const count = (text: string | RegExp) => page.getByText(text).count()
   /** Holds the answers whose URL matches. `release` waits until the page has drawn them. */

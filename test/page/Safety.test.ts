@@ -7,26 +7,26 @@ import { suiteUnless } from "../lib/lacking.ts"
 import { openChromium, reasonToSkip } from "../parts/Chromium.ts"
 import { hostile, personal, type Site, startSite, token } from "./site.ts"
 
-/** axe-core, as text to run in the page. */
+/** The source of axe-core, to run in the page. */
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 const views = ["", "live", "events", "event/evt_1", "dead-letters", "replay", "routes", "audit", "sink/crm", "alerts"]
 
 setDefaultTimeout(120_000)
 
-/** The tabs that can't be reached without scrolling. */
+/** A script that returns the tabs outside the screen. */
 const hidden = `[...document.querySelectorAll("nav[aria-label=Views] a")]
   .filter((tab) => tab.getBoundingClientRect().right > innerWidth).map((tab) => tab.textContent)`
-/** Times, ids and types in tables that are broken into lines, though they are not long. */
+/** A script that returns the times, ids and types in tables that wrap although they are short. */
 const broken = `[...document.querySelectorAll("td time:not(:has(wbr)), td time span, td a bdi:not(:has(wbr)), td strong bdi:not(:has(wbr))")]
   .filter((one) => one.getClientRects().length > 1).map((one) => one.textContent)`
-/** Words of long names in tables that are broken into lines. */
+/** A script that returns the words of long names in tables that wrap inside a word. */
 const brokenWords = `[...document.querySelectorAll("table bdi:has(wbr)")].flatMap((one) => [...one.childNodes])
   .filter((part) => {
     const range = document.createRange()
     range.selectNodeContents(part)
     return part.textContent.length <= 24 && new Set([...range.getClientRects()].map(({ top }) => top)).size > 1
   }).map((part) => part.textContent)`
-/** Outcomes and buttons in tables that can't be seen as a whole without scrolling. */
+/** A script that returns the outcomes and buttons in tables that are partly hidden without scrolling. */
 const cut = `[...document.querySelectorAll(".scroll :is(.pill, button, time, .outcome, th bdi, td.words bdi)")]
   .filter((one) => {
     const { left, right } = one.getBoundingClientRect()
@@ -99,7 +99,7 @@ suiteUnless(reasonToSkip(), "the page in Chromium", () => {
     const sink = "analytics-warehouse-of-the-north-eu-01"
     const id = "evt_relay_secret:scheduling:older:1796083200000:1209600000"
     const type = "appointment.meeting.create_failed"
-    // Shown with its date.
+    // An old time, which is shown with its date.
     const old = Date.UTC(2025, 11, 28, 12)
     const long = (name: string) => (name === "crm" ? sink : name)
     await page.route("**/api/v1/events?*", async (route) => {

@@ -1,4 +1,4 @@
-/** A relay in trouble, with its page: the binary, sinks that fail as a test says, and events that mean harm. */
+/** A relay in trouble with its page: the binary, sinks that fail on request, and hostile events. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -33,7 +33,7 @@ export interface Site {
   readonly deliverUnsigned: (path: string) => Promise<number>
   /** Runs a command to its end. Returns its stdout. */
   readonly run: (...args: ReadonlyArray<string>) => Promise<string>
-  /** Kills the relay and starts it again; `meanwhile` runs between. */
+  /** Kills the relay and starts it again. `meanwhile` runs in between. */
   readonly restart: (meanwhile: () => Promise<void>) => Promise<void>
   /** Stops the relay's process. `thaw` resumes it. */
   readonly freeze: () => void

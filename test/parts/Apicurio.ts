@@ -1,10 +1,9 @@
 /**
- * A schema registry for tests: Apicurio Registry on loopback, from Maven Central,
- * with Confluent's API below `url`; and a consumer that asks it, Confluent's own
- * for Python.
+ * A schema registry for tests: Apicurio Registry on loopback, from Maven Central, with Confluent's API below `url`. The
+ * consumer that asks it is Confluent's own for Python.
  *
- * The version and its bytes are pinned here; the files are kept in `.cache/apicurio`. The newest release needs Java 21,
- * and this one Java 17, as Kafka does.
+ * The version and its checksum are pinned here. The files are kept in `.cache/apicurio`. The newest release needs Java
+ * 21, and this one Java 17, as Kafka does.
  */
 import { spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -45,17 +44,17 @@ const ensureServer = (): string =>
   })
 
 export interface Registry {
-  /** Confluent's API. */
+  /** The URL of Confluent's API. */
   readonly url: string
   /** Refuses connections until `restore`. */
   readonly cut: () => Promise<void>
   readonly restore: () => Promise<void>
-  /** Sends a request to the API, also while it is cut off. */
+  /** Sends a request to the API, even while it is cut. */
   readonly ask: (path: string, init?: RequestInit) => Promise<unknown>
   readonly stop: () => Promise<void>
 }
 
-/** A registry of one's own, started. It checks that versions are backward compatible, as Confluent's does. */
+/** Starts a registry for one test. It checks that versions are backward compatible, as Confluent's does. */
 export const startRegistry = async (): Promise<Registry> => {
   const directory = ensureServer()
   const [listens, shown] = [await freePort(), await freePort()]
@@ -110,7 +109,7 @@ export interface Decoded {
   readonly value: unknown
 }
 
-/** Reads this many records, decoded by the schemas that the registry has for their ids. */
+/** Reads this many records, decoded with the registry's schemas for their ids. */
 export const consume = async (
   broker: string,
   { url }: Registry,

@@ -25,11 +25,11 @@ export interface Bucket {
   readonly objects: () => Promise<ReadonlyArray<Stored>>
 }
 
-/** The lines of an object, as the bytes that were signed. */
+/** The lines of an object, which are the signed bytes. */
 export const linesOf = ({ name, bytes }: Stored): ReadonlyArray<Uint8Array> =>
   bodies(name.endsWith(".gz") ? gunzipSync(bytes) : bytes)
 
-/** All lines of a bucket, in the order of their objects' names; waits until this many are there. */
+/** Waits for this many lines in a bucket. Returns all lines, in the order of their objects' names. */
 export const linesIn =
   ({ objects }: Bucket) =>
   (count: number): Effect.Effect<ReadonlyArray<Uint8Array>> =>
@@ -43,7 +43,7 @@ export const linesIn =
 
 const byName = (one: Stored, other: Stored) => (one.name < other.name ? -1 : 1)
 
-/** moto looks at the scope only. */
+/** moto checks only the scope. */
 const authorization = `AWS4-HMAC-SHA256 Credential=test/20261121/${region}/s3/aws4_request, SignedHeaders=host, Signature=0`
 
 const call = async (method: string, url: string): Promise<Response> => {
@@ -79,13 +79,13 @@ export const makeBucket = async (url: string, name = `bucket-${made++}`): Promis
   return bucketIn(url, name)
 }
 
-/** Removes a bucket of moto with its objects. */
+/** Removes a bucket from moto with its objects. */
 export const removeBucket = async (url: string, name: string): Promise<void> => {
   for (const { name: key } of await bucketIn(url, name).objects()) await call("DELETE", `${url}/${name}/${key}`)
   await call("DELETE", `${url}/${name}`)
 }
 
-/** Why the tests against s3rver don't run; `undefined` if they do. */
+/** Why the tests against s3rver don't run, or `undefined` if they do. */
 export const lacksS3rver = (): string | undefined => {
   try {
     createRequire(import.meta.url).resolve("s3rver")
@@ -106,7 +106,9 @@ export interface S3rverServer {
 
 const suffix = "._S3rver_object"
 
-/** s3rver writes an object in place, and its hash afterwards: until then S3 would not have it. */
+/**
+ * Whether an object is complete. s3rver writes an object in place and its hash afterwards; S3 would show it only then.
+ */
 const isWhole = (path: string, bytes: Uint8Array): boolean => {
   const beside = `${path}.md5`
   return existsSync(beside) && readFileSync(beside, "utf8") === createHash("md5").update(bytes).digest("hex")
@@ -117,7 +119,7 @@ const filesBelow = (directory: string): ReadonlyArray<string> =>
     .map((name) => join(directory, name))
     .filter((path) => statSync(path).isFile())
 
-/** Starts s3rver with a directory of its own. */
+/** Starts s3rver in a directory of its own. */
 export const startS3rver = async (): Promise<S3rverServer> => {
   const { default: S3rver } = await import("s3rver")
   const directory = mkdtempSync(join(tmpdir(), "relay-s3rver-"))

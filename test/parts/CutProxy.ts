@@ -18,7 +18,7 @@ export interface Cut {
   /** Number of bytes that pass before it. */
   readonly at: number
   readonly kind: Kind
-  /** How many connections it breaks; later ones pass. */
+  /** Number of connections that it breaks. Later ones pass. */
   readonly times: number
 }
 
@@ -26,7 +26,7 @@ interface Conversation {
   readonly ends: Readonly<Record<Direction, Socket>>
   readonly passed: Record<Direction, number>
   frozen: boolean
-  /** The direction that ended for its receiver. */
+  /** The direction whose receiver got the end. */
   deaf: Direction | undefined
 }
 

@@ -1,7 +1,7 @@
 /**
- * 300 deliveries a second as relays get them: through each proxy of `FrontProxies.ts`, which keep their connections;
- * from Node with an agent that keeps connections; and from Node on a connection for each. The rate falls while 200 wait
- * for a response.
+ * 300 deliveries a second to relays: through each proxy of `FrontProxies.ts`, which keeps its connections, from Node
+ * with an agent that keeps connections, and from Node with a connection for each delivery. The rate falls while 200
+ * wait for a response.
  */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -16,7 +16,10 @@ import { ServerProcess } from "./ServerProcess.ts"
 /** A program and its arguments. */
 type Words = readonly [program: string, ...args: ReadonlyArray<string>]
 
-/** The sender is Node's, because the agent is. It prints a line once all clients reach the relay, and its figures at the end. */
+/**
+ * The sender runs in Node, because the agent is Node's. It prints a line once all clients reach the relay, and its
+ * figures at the end.
+ */
 const sender = `
 import { createHmac } from "node:crypto"
 import http from "node:http"
@@ -98,13 +101,13 @@ export interface Figures {
   readonly accepted: ReadonlyArray<number>
 }
 
-/** Why they can't be started; `undefined` if they can. */
+/** Why they can't be started, or `undefined` if they can. */
 export const reasonToSkip = (): string | undefined => {
   const [reason] = names.flatMap((name) => reasonToSkipProxy(proxies[name]) ?? [])
   return reason ?? (Bun.which("node") === null ? "it needs node" : undefined)
 }
 
-/** Starts a proxy with a config of the page, without TLS and at a port of its own. */
+/** Starts a proxy with the page's config, without TLS and at its own port. */
 export const startProxy = async (
   name: ProxyName,
   config: string,
@@ -124,7 +127,10 @@ export const startProxy = async (
   return { address, stop: proxy.stop }
 }
 
-/** Delivers to the addresses of clients in turn: by `each` on a connection for each delivery. Returns once all of them reach the relay. */
+/**
+ * Delivers to the addresses of the clients in turn. The client `each` opens a connection for each delivery. Returns
+ * once all of them reach the relay.
+ */
 export const startSender = async (
   addresses: Readonly<Record<string, string>>,
   secret: string,

@@ -1,4 +1,4 @@
-/** Several relays on one PostgreSQL behind a load balancer, all on this machine: by `config/examples/fleet.json`. */
+/** Several relays on one PostgreSQL behind a load balancer, all on this machine, by `config/examples/fleet.json`. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
@@ -12,19 +12,19 @@ const config = resolve(import.meta.dir, "../../config/examples/fleet.json")
 export interface Member extends Backend {
   readonly name: string
   readonly relay: Relay
-  /** Where its part of the audit is. */
+  /** The file of its part of the audit log. */
   readonly audit: string
 }
 
 export interface Fleet {
-  /** Where deliveries go. */
+  /** The load balancer's URL for deliveries. */
   readonly url: string
   readonly database: Postgres
   readonly members: ReadonlyArray<Member>
   readonly stop: () => Promise<void>
 }
 
-/** On any free port, unless one is given. */
+/** Starts a fleet on `port` (default: a free one). */
 export const startFleet = async (names: ReadonlyArray<string>, backoffice: string, port = 0): Promise<Fleet> => {
   const cwd = mkdtempSync(join(tmpdir(), "relay-fleet-"))
   mkdirSync(join(cwd, "data"))

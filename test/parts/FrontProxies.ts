@@ -1,4 +1,4 @@
-/** The proxies of `config/deploy/proxies.md`, with the configs from there. */
+/** The proxies of `config/deploy/proxies.md`, with the configs on that page. */
 import { spawnSync } from "node:child_process"
 import { readPage } from "../lib/docs.ts"
 
@@ -7,13 +7,13 @@ const page = readPage("config/deploy/proxies.md")
 export interface FrontProxy {
   readonly program: string
   readonly version: string
-  /** Its config, made whole for a process that is not the machine's own. */
+  /** Completes its config for a process that isn't the machine's service. */
   readonly complete: (config: string, directory: string) => string
   readonly check: (file: string) => ReadonlyArray<string>
   readonly run: (file: string) => readonly [string, ...ReadonlyArray<string>]
-  /** Its config at an address, host and port, without TLS. */
+  /** Its config without TLS, listening at this host and port. */
   readonly plain: (config: string, listen: string) => string
-  /** It asks for `/readyz`. */
+  /** Whether it polls `/readyz`. */
   readonly looks: boolean
   /** Its name in the table of lines for a Unix socket. */
   readonly label: string
@@ -30,7 +30,7 @@ export const proxies = {
       return `pid ${directory}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\n${config}\n}\n`
     },
     check: (file) => ["nginx", "-t", "-c", file],
-    // A master that is killed leaves its workers behind.
+    // A killed master process leaves its workers running.
     run: (file) => ["nginx", "-c", file, "-g", "daemon off; master_process off;"],
     plain: (config, listen) => config.replace("listen 443 ssl", `listen ${listen}`).replaceAll(/^\s*ssl_.*\n/gm, ""),
     looks: false,
@@ -62,13 +62,13 @@ export type ProxyName = keyof typeof proxies
 
 export const names = Object.keys(proxies) as ReadonlyArray<ProxyName>
 
-/** Why it can't be tested; `undefined` if it can. */
+/** Why it can't be tested, or `undefined` if it can. */
 export const reasonToSkip = ({ program, version }: FrontProxy): string | undefined => {
   if (spawnSync(program, [version], { stdio: "ignore" }).status !== 0)
     return `it needs ${program}: apt-get install ${program}`
   return process.env.RELAY_PARTS === "1" ? undefined : `RELAY_PARTS=1 bun test runs it with ${program}`
 }
 
-/** The config of the page. */
+/** The config on the page. */
 export const configOf = (name: ProxyName): string =>
   new RegExp(`^\`\`\`${name === "caddy" ? "caddyfile" : name}\n(.*?)^\`\`\``, "ms").exec(page)?.[1] ?? ""

@@ -22,7 +22,7 @@ const releases = { "4.3": "4.3.1", "3.9": "3.9.1" } as const
 export type Release = keyof typeof releases
 export const allReleases = Object.keys(releases) as ReadonlyArray<Release>
 
-/** RELAY_KAFKA names another than the newest. */
+/** RELAY_KAFKA selects a release other than the newest. */
 const release = ((): Release => {
   const wanted = process.env.RELAY_KAFKA ?? "4.3"
   const found = allReleases.find((one) => one === wanted)
@@ -32,7 +32,7 @@ const release = ((): Release => {
 
 export const lockFile = (of: Release): string => join(here, `jars-${of}.sha256`)
 const lock = lockFile(release)
-/** Apache Kafka's jars, once `ensureJars` has ended. */
+/** The directory of Apache Kafka's jars. It exists after `ensureJars`. */
 export const jars = join(cache, `jars-${createHash("sha256").update(readFileSync(lock)).digest("hex").slice(0, 12)}`)
 
 let found: boolean | undefined
@@ -52,7 +52,7 @@ export const reasonToSkip = (): string | undefined => {
     : "it needs Java 17 or later and, once, Maven; then RELAY_PARTS=1 bun test runs it against Apache Kafka"
 }
 
-/** Why no broker can run here; `undefined` when one can. */
+/** Why no broker can run here, or `undefined` if one can. */
 export const unavailable = (): string | undefined => (hasJava() ? undefined : "Apache Kafka needs Java 17 or later")
 
 const must = (command: string, args: ReadonlyArray<string>, hint: string): void => {
@@ -88,7 +88,7 @@ export const fetchJars = (directory: string, of = release): void =>
     "Maven fetches the Apache Kafka of the tests, once",
   )
 
-/** The lock of a directory of jars, as `sha256sum` writes it. */
+/** The checksums of a directory of jars, in the format of `sha256sum`. */
 export const lockOf = sums
 
 export const ensureJars = (): void => {
@@ -129,13 +129,13 @@ export interface Broker {
   readonly pid: () => number
   /** kill -9. */
   readonly kill: () => Promise<void>
-  /** Starts it again, on the same ports and data; waits until it answers. */
+  /** Starts it again on the same ports and data, and waits until it answers. */
   readonly start: () => Promise<void>
   readonly signal: (signal: NodeJS.Signals) => void
   readonly stop: () => Promise<void>
 }
 
-/** Whether something listens at a port of this machine. */
+/** Whether a program listens at a port of this machine. */
 export const answers = async (port: number): Promise<boolean> => {
   const socket = connect(port, "127.0.0.1")
   try {
@@ -158,7 +158,7 @@ export interface Proxied {
   readonly host?: string
 }
 
-/** Has a broker log warnings alone; gives the option of Java that says so. */
+/** Writes a config that makes a broker log only warnings. Returns Java's option for it. */
 export const quietIn = (home: string): string => {
   const quiet = join(home, "log4j2.properties")
   writeFileSync(
@@ -168,13 +168,13 @@ export const quietIn = (home: string): string => {
   return `-Dlog4j2.configurationFile=${quiet}`
 }
 
-/** Settings of a broker beyond the usual ones, and options of its Java. */
+/** Additional settings of a broker, and options for its Java. */
 export interface Settings {
   readonly properties?: Readonly<Record<string, string | number>>
   readonly options?: ReadonlyArray<string>
 }
 
-/** A broker of one's own, formatted and not started; on ports that are free unless told. */
+/** Makes a broker for one test, formatted and not started (default: on free ports). */
 export const makeBroker = async (
   ports: { readonly plain?: number } = {},
   proxied: ReadonlyArray<Proxied> = [],
@@ -310,7 +310,7 @@ export const sharedBroker = (): Promise<Broker> => {
 
 const property = release === "3.9" ? "--property" : "--formatter-property"
 
-/** All of a topic by Kafka's own console consumer, which shares no code with the relay: lines as it prints them. */
+/** The records of a topic as Kafka's own console consumer prints them. It shares no code with the relay. */
 export const consoleConsumer = (broker: string, topic: string, count: number): string =>
   java([
     "org.apache.kafka.tools.consumer.ConsoleConsumer",

@@ -17,9 +17,9 @@ export interface ClusterNode {
   readonly address: string
   /** kill -9. */
   readonly kill: () => Promise<void>
-  /** Gives its partitions to the others, and ends. */
+  /** Hands its partitions to the other brokers, and ends. */
   readonly leave: () => Promise<void>
-  /** Starts it again, on the same port and data; waits until it answers. */
+  /** Starts it again on the same port and data, and waits until it answers. */
   readonly start: () => Promise<void>
   readonly signal: (signal: NodeJS.Signals) => void
 }

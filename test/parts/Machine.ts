@@ -39,7 +39,7 @@ export interface Machine {
   readonly run: (...command: ReadonlyArray<string>) => Ran
   /** Wraps a command of this machine to run it on that machine's network. */
   readonly onItsNetwork: (command: ReadonlyArray<string>) => readonly [program: string, ...args: ReadonlyArray<string>]
-  /** The path by which this machine reads and writes a file of that one. */
+  /** This machine's path of a file on that machine, for reading and writing. */
   readonly path: (path: string) => string
   readonly stop: () => Promise<void>
 }
@@ -76,7 +76,7 @@ export const startMachine = async (): Promise<Machine> => {
         removeCgroup(cgroup)
         break
       } catch (error) {
-        // Its processes take a moment to be gone.
+        // The machine's processes need a moment to end.
         if (tries === 250) throw error
         await Bun.sleep(20)
       }

@@ -1,6 +1,6 @@
 /**
- * An SMTP server in a process of its own, to be killed and frozen: smtp-server,
- * from the lock. It ends with the process that started it.
+ * An SMTP server in its own process, so that tests can kill and freeze it. It is smtp-server from the lockfile, and
+ * ends with its parent process.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -54,7 +54,7 @@ export const makeMailbox = async (): Promise<Mailbox> => {
       existsSync(file)
         ? readFileSync(file, "utf8")
             .split("\n")
-            // Behind the last line feed there may be a line that is being written.
+            // The last line may be incomplete.
             .slice(0, -1)
             .map((line) => JSON.parse(line))
         : [],

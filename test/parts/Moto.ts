@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { freePort } from "../lib/port.ts"
 import { hasPython, venv } from "./venv.ts"
 
-/** Why the tests against moto don't run, and how to run them; `undefined` when they do. */
+/** Why the tests against moto don't run and how to run them, or `undefined` if they run. */
 export const reasonToSkip = (): string | undefined => {
   if (process.env.RELAY_PARTS === "1") return undefined
   return hasPython()
@@ -19,12 +19,12 @@ export const reasonToSkip = (): string | undefined => {
 
 export interface Moto {
   readonly url: string
-  /** Starts it, empty; waits until it answers. */
+  /** Starts it without data, and waits until it answers. */
   readonly start: () => Promise<void>
   readonly stop: () => Promise<void>
 }
 
-/** A server of one's own, not started; on a port that is free unless told. */
+/** Makes a server for one test, not started (default: on a free port). */
 export const makeMoto = async (port?: number): Promise<Moto> => {
   const bin = venv("moto")
   const listens = port ?? (await freePort())
@@ -34,7 +34,7 @@ export const makeMoto = async (port?: number): Promise<Moto> => {
     url,
     start: async () => {
       let said = ""
-      // The shell's standard input is ours: it ends with this process, and then the shell ends the server.
+      // The shell's standard input is a pipe from this process. When it ends, the shell kills the server.
       const own = spawn(
         "sh",
         [
@@ -49,7 +49,7 @@ export const makeMoto = async (port?: number): Promise<Moto> => {
           "-p",
           String(listens),
         ],
-        // Otherwise the first label of any host name is a bucket.
+        // Without this, moto takes the first label of a host name for a bucket.
         { stdio: ["pipe", "ignore", "pipe"], env: { ...process.env, S3_IGNORE_SUBDOMAIN_BUCKETNAME: "true" } },
       )
       shell = own

@@ -21,7 +21,7 @@ const version = (): string | undefined => {
 export const lacking = (): string | undefined =>
   version() === undefined ? "it needs nats-server: apt-get install nats-server, or RELAY_NATS_SERVER=PATH" : undefined
 
-/** Why the server's tests don't run, and how to run them; `undefined` when they do. */
+/** Why the server's tests don't run and how to run them, or `undefined` if they run. */
 export const reasonToSkip = (): string | undefined => {
   const why = lacking()
   if (why !== undefined) return why
@@ -66,7 +66,7 @@ export const makeNats = async (config = "", port?: number): Promise<NatsServer> 
   return { server, port: listens, start, kill, signal, stop }
 }
 
-/** One that is started. */
+/** Makes a server and starts it. */
 export const startNats = async (config = "", port?: number): Promise<NatsServer> => {
   const server = await makeNats(config, port)
   await server.start()

@@ -1,12 +1,12 @@
-/** A real OAuth server for tests: `oidc-provider` on loopback, which gives JWTs by client credentials. */
+/** A real OAuth server for tests: `oidc-provider` on loopback, which issues JWTs for client credentials. */
 import { generateKeyPairSync, randomUUID } from "node:crypto"
 import { once } from "node:events"
 import { createServer, type Server } from "node:http"
 import { freePort } from "../lib/port.ts"
 
-/** The client that it knows; tokens name it as their subject. */
+/** The registered client, which is the subject of its tokens. */
 export const client = { id: "relay", secret: "canary-oauth-client-secret" }
-/** The scope that the client may ask for. */
+/** The scope that the client may request. */
 export const scope = "events:write"
 /** A scope that the server refuses to the client. */
 export const foreignScope = "events:admin"
@@ -17,14 +17,14 @@ export interface OAuthServer {
   readonly issuer: string
   readonly tokenUrl: string
   readonly jwks: string
-  /** A token by client credentials. */
+  /** Requests a token with client credentials. */
   readonly token: () => Promise<string>
-  /** The number of tokens that it has given. */
+  /** Number of issued tokens. */
   readonly given: () => number
   /** Starts it again on the same port, with the same keys. */
   readonly start: () => Promise<void>
   readonly stop: () => Promise<void>
-  /** Restarts it: tokens are signed with another key from now on, and the old one stays published. */
+  /** Restarts it with another signing key. The old key stays published. */
   readonly rotate: () => Promise<void>
 }
 
@@ -35,9 +35,9 @@ const signingKey = () => ({
   alg: "RS256",
 })
 
-/** A server, started. Its tokens live for this many seconds. */
+/** Starts a server whose tokens live for this many seconds. */
 export const startOAuthServer = async (lifetime: number): Promise<OAuthServer> => {
-  // It warns of Bun when it is loaded, which a skipped test should not do.
+  // The package prints a warning about Bun when it is loaded, so a skipped test must not load it.
   const { default: Provider } = await import("oidc-provider")
   const port = await freePort()
   const issuer = `http://127.0.0.1:${port}`

@@ -1,6 +1,6 @@
 /**
- * PgBouncer itself, for tests: Debian's, on loopback, before a PostgreSQL of the
- * tests. It hands few connections to many clients, so two of them meet in one.
+ * PgBouncer itself, for tests: Debian's, on loopback, in front of a PostgreSQL of the tests. Many clients share few
+ * connections, so two clients can meet in the same connection.
  */
 import { spawnSync } from "node:child_process"
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs"
@@ -19,7 +19,7 @@ const version = (): string | undefined => {
   return status === 0 ? /PgBouncer (\d+\.\d+\.\d+)/.exec(stdout)?.[1] : undefined
 }
 
-/** Why the tests that need it don't run, and how to run them; `undefined` when they do. */
+/** Why the tests with it don't run and how to run them, or `undefined` if they run. */
 export const reasonToSkip = (): string | undefined =>
   version() === undefined
     ? "it needs PgBouncer: apt-get install pgbouncer, or RELAY_PGBOUNCER=PATH"

@@ -28,7 +28,7 @@ import { binaries, initdb, type Release, runAs } from "./PostgresBinaries.ts"
 
 export { missing, type Release, reasonToSkip } from "./PostgresBinaries.ts"
 
-/** Owns the database `relay`; logs in by password (SCRAM). */
+/** The user that owns the database `relay`, and logs in by password (SCRAM). */
 export const user = { name: "relay", password: "relay-canary-7c41e0" }
 
 export interface Options {
@@ -57,7 +57,7 @@ export interface Postgres {
   readonly admin: string
   /** The URL of `user`, with the password. */
   readonly url: string
-  /** Its processes, the first of them its postmaster. */
+  /** The ids of its processes, the postmaster's first. */
   readonly processes: () => ReadonlyArray<number>
   /** Present with `tls`. */
   readonly certificates: Authorities | undefined
@@ -67,14 +67,14 @@ export interface Postgres {
   readonly start: () => Promise<void>
   /** kill -9 of all of its processes. */
   readonly kill: () => Promise<void>
-  /** An orderly end that waits for no client; the data stay. */
+  /** Ends it in good order without waiting for clients, and keeps its data. */
   readonly shutdown: () => Promise<void>
-  /** SIGSTOP to all of its processes, and SIGCONT. */
+  /** Sends SIGSTOP to all of its processes. `thaw` sends SIGCONT. */
   readonly freeze: () => void
   readonly thaw: () => void
-  /** A standby of this one, started, and streaming when this returns. */
+  /** Starts a standby of this server. Returns when it streams. */
   readonly standby: (following: Following, port?: number) => Promise<Postgres>
-  /** Makes a standby the primary; returns when it takes writes. */
+  /** Makes a standby the primary. Returns when it accepts writes. */
   readonly promote: () => Promise<void>
   /** Kills it and removes its files. */
   readonly stop: () => Promise<void>
@@ -89,7 +89,7 @@ const common: Readonly<Record<string, string>> = {
   wal_level: "replica",
   max_wal_senders: "10",
   hot_standby: "on",
-  // A standby that was killed is given up soon, and a primary that was killed is looked for soon.
+  // These let a killed standby be dropped soon, and a killed primary be noticed soon.
   wal_sender_timeout: "3s",
   wal_receiver_timeout: "3s",
   wal_retrieve_retry_interval: "200ms",
@@ -122,7 +122,7 @@ echo $pid
 ) &
 wait $pid`
 
-/** The processes of a server, the first of them its postmaster. */
+/** The ids of a server's processes, the postmaster's first. */
 const processesOf = (postmaster: number): ReadonlyArray<number> => {
   const children = readdirSync("/proc").flatMap((name) => {
     if (!/^\d+$/.test(name)) return []
@@ -198,7 +198,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
   const admin = `postgres://postgres@127.0.0.1:${port}/postgres`
   const at = (database: string) => `postgres://postgres@127.0.0.1:${port}/${database}`
 
-  /** Its own word, of this start and not of an earlier one. */
+  /** Whether the server has reported this start, not an earlier one, as ready. */
   const isReady = (): boolean => {
     try {
       const lines = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")
@@ -233,7 +233,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
     shell = undefined
     if (running === undefined) return
     running.stdin?.end("keep\n")
-    // It may have ended by itself: then there is nobody to tell.
+    // If it has already ended, nothing is left to signal.
     if (running.exitCode !== null) return
     const exit = once(running, "exit")
     end()
@@ -246,7 +246,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
       sendSignal(pid, "SIGSTOP")
       signalAll(pid, "SIGKILL")
     })
-    // Its children die after it, and hold its shared memory until then: it would not start again.
+    // Its children die later and hold its shared memory until then, so it couldn't start again.
     while (processes.some(isAlive)) await Bun.sleep(5)
   }
 
@@ -303,7 +303,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
     kill,
     shutdown: () => ended(() => process.kill(pid, "SIGINT")),
     freeze: () => {
-      // Its postmaster first: from then on there are no more of them.
+      // The postmaster stops first, so that it starts no more processes.
       sendSignal(pid, "SIGSTOP")
       signalAll(pid, "SIGSTOP")
     },
@@ -319,7 +319,7 @@ const serverOf = ({ path, data, port, release, tls }: Home): Postgres => {
   }
 }
 
-/** A server of one's own with the database `relay`, started. */
+/** Starts a server for one test, with the database `relay`. */
 export const makePostgres = async (options: Options = {}): Promise<Postgres> => {
   const { release = "npm", tls = false, port = await freePort() } = options
   const path = mkdtempSync(join(tmpdir(), "relay-postgres-home-"))

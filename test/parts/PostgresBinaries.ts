@@ -11,7 +11,7 @@ import { tmpdir } from "node:os"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { madeOnce } from "./cached.ts"
 
-/** PostgreSQL refuses to run as root; `nobody` then runs it. */
+/** PostgreSQL refuses to run as root, so `nobody` runs it. */
 export const runAs = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
 
 const packaged = ((): string | undefined => {
@@ -41,7 +41,7 @@ export const missing = (release: Release = "npm"): string | undefined => {
     : undefined
 }
 
-/** Why the tests that need it don't run; `undefined` when they do. */
+/** Why the tests with it don't run, or `undefined` if they do. */
 export const reasonToSkip = (release: Release = "npm"): string | undefined =>
   missing(release) ??
   (process.env.RELAY_PARTS === "1"
@@ -53,7 +53,7 @@ interface Link {
   readonly target: string
 }
 
-/** Copies npm's binaries with their links. */
+/** Copies npm's binaries, and adds their links. */
 const copied = (from: string): string => {
   const { version } = JSON.parse(readFileSync(join(from, "package.json"), "utf8")) as { readonly version: string }
   const cache = runAs.uid === undefined ? resolve(import.meta.dir, "../../.cache") : tmpdir()

@@ -1,4 +1,4 @@
-/** A TCP proxy that can stall and cut what runs through it, as a network does. */
+/** A TCP proxy that can stall and cut its connections, as a network does. */
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 
@@ -33,14 +33,14 @@ interface Place {
   readonly host?: string
 }
 
-/** Passes on to a port of 127.0.0.1. */
+/** Makes a proxy to a port of 127.0.0.1. */
 export const makeProxy = async (target: number, { port: own = 0, host = "127.0.0.1" }: Place = {}): Promise<Proxy> => {
   let port = target
   let stalled = false
   let muted = false
   let taken = 0
   let cutsWithin = 0
-  /** Bytes of servers' that pass before their connection ends. */
+  /** Number of bytes that servers may still send before their connection ends. */
   const left = new Map<Socket, number>()
   const open = new Set<Socket>()
   const servers = new WeakSet<Socket>()
@@ -52,7 +52,7 @@ export const makeProxy = async (target: number, { port: own = 0, host = "127.0.0
     from.on("error", () => to.destroy())
     from.on("close", () => {
       open.delete(from)
-      // A network that drops packets drops the last one too.
+      // A network that drops packets also drops the end of a connection.
       if (!stalled && !forgotten.has(from)) to.end()
     })
     from.on("data", (chunk: Buffer) => {

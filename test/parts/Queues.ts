@@ -11,7 +11,7 @@ export const account = "123456789012"
 const authorization = (service: string): string =>
   `AWS4-HMAC-SHA256 Credential=test/20261121/${region}/${service}/aws4_request, SignedHeaders=host, Signature=0`
 
-/** Calls SNS as its query protocol has it; the answer is XML. */
+/** Calls SNS by its query protocol. The answer is XML. */
 const sns = async (url: string, action: string, parameters: Readonly<Record<string, string>>): Promise<string> => {
   const response = await fetch(url, {
     method: "POST",
@@ -101,7 +101,7 @@ const receiving = (url: string, QueueUrl: string): Receiving => {
         group: Attributes?.MessageGroupId,
         deduplication: Attributes?.MessageDeduplicationId,
       })
-      // A FIFO queue gives the next of a group when this one is gone.
+      // A FIFO queue returns the next message of a group after this one is deleted.
       await sqs(url, "DeleteMessage", { QueueUrl, ReceiptHandle })
     }
   }
@@ -143,7 +143,7 @@ export const sizeOf = async (queueUrl: string): Promise<number> => {
 export const removeQueue = (url: string, name: string): Promise<unknown> =>
   sqs(url, "DeleteQueue", { QueueUrl: `${url}/${account}/${name}` })
 
-/** Deletes a topic; its queue stays. */
+/** Deletes a topic, and keeps its queue. */
 export const removeTopic = (url: string, name: string): Promise<unknown> =>
   sns(url, "DeleteTopic", { TopicArn: `arn:aws:sns:${region}:${account}:${name}` })
 
@@ -186,7 +186,7 @@ export const makeBus = async (
   return { arn, received: queue.received, queueUrl: queue.url }
 }
 
-/** Deletes an event bus with its rule; its queue stays. */
+/** Deletes an event bus with its rule, and keeps its queue. */
 export const removeBus = async (url: string, name: string): Promise<void> => {
   await events(url, "RemoveTargets", { Rule: name, EventBusName: name, Ids: ["queue"] })
   await events(url, "DeleteRule", { Name: name, EventBusName: name })

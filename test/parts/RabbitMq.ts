@@ -17,14 +17,14 @@ import { freePort } from "../lib/port.ts"
 import { type Authorities, makeCertificates } from "./certificates.ts"
 import { ServerProcess } from "./ServerProcess.ts"
 
-/** Debian's own command wants to be root, or the user rabbitmq. */
+/** Debian's own command requires root or the user rabbitmq. */
 const programs = "/usr/lib/rabbitmq/bin"
 
 /** How to install it, or `undefined` if it is installed. */
 export const lacking = (): string | undefined =>
   existsSync(join(programs, "rabbitmq-server")) ? undefined : "it needs RabbitMQ: apt-get install rabbitmq-server"
 
-/** Why the broker's tests don't run, and how to run them; `undefined` when they do. */
+/** Why the broker's tests don't run and how to run them, or `undefined` if they run. */
 export const reasonToSkip = (): string | undefined =>
   lacking() ?? (process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test runs it against RabbitMQ")
 
@@ -36,7 +36,7 @@ export const users = {
   relay: "relay",
   /** Read. */
   reader: "reader",
-  /** Write with routing keys that begin with `appointment.`. */
+  /** Writing with routing keys that start with `appointment.`. */
   limited: "limited",
   password,
 }
@@ -64,7 +64,7 @@ const definitions = () => {
   })
   const all = ".*"
   return {
-    // The certificate of certificates.ts names the user `client`.
+    // The certificate in certificates.ts is for the user `client`.
     users: ["guest", "relay", "reader", "limited", "client"].map(user),
     vhosts: [{ name: "/" }, { name: "a/b" }, { name: "closed" }],
     permissions: [
@@ -157,7 +157,7 @@ export const makeRabbit = async (at?: number): Promise<Rabbit> => {
   const env = {
     PATH: process.env.PATH,
     HOME: home,
-    // Its programs run in the directory of the tests.
+    // Its programs run in the tests' directory, which must get no crash dump.
     ERL_CRASH_DUMP: join(home, "erl_crash.dump"),
     ERL_EPMD_PORT: String(mapper),
     ERL_EPMD_ADDRESS: "127.0.0.1",
@@ -169,10 +169,10 @@ export const makeRabbit = async (at?: number): Promise<Rabbit> => {
     RABBITMQ_NODENAME: `relay-${port}@localhost`,
     RABBITMQ_DIST_PORT: String(distribution),
     RABBITMQ_ENABLED_PLUGINS_FILE: write("plugins", "[rabbitmq_auth_mechanism_ssl].\n"),
-    // Two schedulers are enough, and they sleep when there is nothing to do.
+    // Two schedulers are enough. They sleep while idle.
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS:
       "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}",
-    // Or its script stays between, and a signal goes to that.
+    // Otherwise its script stays the parent process, and signals reach only the script.
     RUNNING_UNDER_SYSTEMD: "true",
   }
   const urlOf = (scheme: string, port: number, user: string, vhost: string) =>

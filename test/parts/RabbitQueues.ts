@@ -1,10 +1,10 @@
-/** Queues of a test's own, and what arrives there. */
+/** Queues of a test's own, and the messages in them. */
 import { type ConsumeMessage, connect } from "amqplib"
 import { Effect, type Scope } from "effect"
 
 let made = 0
 
-/** A channel of the test's own, closed with the scope. */
+/** Opens a channel, which closes with the scope. */
 export const channelTo = (url: string) =>
   Effect.map(
     Effect.acquireRelease(

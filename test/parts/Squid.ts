@@ -1,4 +1,4 @@
-/** Squid itself, for tests: Debian's, on loopback, with a port for each way in which it refuses. */
+/** Squid itself, for tests: Debian's, on loopback, with a port for each kind of refusal. */
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
@@ -9,18 +9,18 @@ import { ServerProcess } from "./ServerProcess.ts"
 
 const program = "squid"
 
-/** Why the proxy's tests don't run, and how to run them; `undefined` when they do. */
+/** Why the proxy's tests don't run and how to run them, or `undefined` if they run. */
 export const reasonToSkip = (): string | undefined => {
   if (spawnSync(program, ["-v"], { stdio: "ignore" }).status !== 0) return "it needs squid: apt-get install squid"
   return process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test runs it against Squid"
 }
 
 export interface Squid {
-  /** Lets everybody through; as host and port, as are the others. */
+  /** Host and port of a proxy that accepts every client. */
   readonly open: string
-  /** Lets nobody through. */
+  /** Host and port of a proxy that refuses every client. */
   readonly closed: string
-  /** Wants credentials, which nobody has. */
+  /** Host and port of a proxy that requires credentials, which nobody has. */
   readonly guarded: string
   readonly stop: () => Promise<void>
 }
@@ -31,12 +31,12 @@ const answers = (port: number): Promise<boolean> =>
     socket.on("connect", () => socket.destroy())
   })
 
-/** A proxy of one's own, started. */
+/** Starts a proxy for one test. */
 export const startSquid = async (): Promise<Squid> => {
   const home = mkdtempSync(join(tmpdir(), "relay-squid-"))
   const [open = 0, closed = 0, guarded = 0] = await Promise.all([1, 2, 3].map(freePort))
   const file = join(home, "squid.conf")
-  // Where it is started by root it becomes another user, who reads its directory.
+  // If root starts it, it changes to another user, which must be able to read its directory.
   spawnSync("chmod", ["777", home])
   writeFileSync(
     file,

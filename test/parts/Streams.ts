@@ -1,4 +1,4 @@
-/** Streams of a test's own, and the messages in them, by the NATS project's client. */
+/** Streams of a test's own, and the messages in them, read by the NATS project's client. */
 import { jetstreamManager, RetentionPolicy, StorageType, type StreamAPI, type StreamConfig } from "@nats-io/jetstream"
 import { type ConnectionOptions, connect, type MsgHdrs } from "@nats-io/transport-node"
 

@@ -1,16 +1,16 @@
-/** A server that ends TLS before a service that speaks none, with certificates that a test changes. */
+/** A server that terminates TLS in front of a service without TLS. Tests can change its certificates. */
 import { once } from "node:events"
 import { type AddressInfo, connect, type Socket } from "node:net"
 import { createServer, type Server, type TlsOptions } from "node:tls"
 
 export interface TlsFront {
   readonly port: number
-  /** Ends all connections. New connections get these certificates or versions. */
+  /** Ends all connections. New connections get these options. */
   readonly present: (options: TlsOptions) => Promise<void>
   readonly close: () => Promise<void>
 }
 
-/** Passes on to a port of 127.0.0.1. Listens on a free port unless told. */
+/** Starts a server in front of a port of 127.0.0.1 (default: on a free port). */
 export const makeTlsFront = async (target: number, options: TlsOptions, at = 0): Promise<TlsFront> => {
   const open = new Set<Socket>()
   const hold = (socket: Socket, other: Socket): void => {

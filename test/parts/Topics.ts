@@ -42,7 +42,7 @@ const endsOf = async (admin: Admin, topic: string, partitions: number): Promise<
   return ends?.partitions.reduce((sum, { offset }) => sum + Number(offset), 0) ?? 0
 }
 
-/** All errors of a tree, the root first. */
+/** All errors in a tree of causes, the root first. */
 const errorsIn = (error: unknown): ReadonlyArray<unknown> =>
   error instanceof AggregateError ? [error, ...error.errors.flatMap(errorsIn)] : [error]
 
@@ -124,7 +124,7 @@ export const configure = (broker: string, topic: string, name: string, value: st
     return admin.incrementalAlterConfigs({ resources: [{ ...resource, configs: [{ name, configOperation, value }] }] })
   })
 
-/** Gives a user another password for SCRAM-SHA-256. */
+/** Changes a user's password for SCRAM-SHA-256. */
 export const setPassword = (broker: string, name: string, password: string): Promise<void> =>
   asAdmin(broker, async (admin) => {
     const { controllerId, brokers } = await admin.metadata({ topics: [] })

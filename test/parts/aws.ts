@@ -1,4 +1,7 @@
-/** `bun test/parts/aws.ts`: moto, an SNS, SQS, EventBridge and S3 endpoint, on 127.0.0.1:4566 until Ctrl-C, to try those sinks with. Needs Python 3.10. */
+/**
+ * `bun test/parts/aws.ts` runs moto (an SNS, SQS, EventBridge and S3 endpoint) on 127.0.0.1:4566 until Ctrl-C, to try
+ * those sinks. It needs Python 3.10.
+ */
 import { Effect } from "effect"
 import { linesIn, makeBucket } from "./Buckets.ts"
 import { makeMoto } from "./Moto.ts"

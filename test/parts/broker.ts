@@ -1,4 +1,6 @@
-/** `bun test/parts/broker.ts`: Apache Kafka on 127.0.0.1:9092 until Ctrl-C, to try the Kafka sink with. Needs Java 17. */
+/**
+ * `bun test/parts/broker.ts` runs Apache Kafka on 127.0.0.1:9092 until Ctrl-C, to try the Kafka sink. It needs Java 17.
+ */
 import { makeBroker } from "./Kafka.ts"
 
 const broker = await makeBroker({ plain: 9092 })

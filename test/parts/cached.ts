@@ -1,4 +1,4 @@
-/** Files that are fetched or made once, for all test processes. */
+/** Files that are fetched or made once for all test processes. */
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs"
 import { dirname, join } from "node:path"
 

@@ -1,4 +1,7 @@
-/** `bun test/parts/jetstream.ts`: nats-server on 127.0.0.1:4222 with the streams of config/examples/nats.json until Ctrl-C, to try the NATS sink with. */
+/**
+ * `bun test/parts/jetstream.ts` runs nats-server on 127.0.0.1:4222 with the streams of config/examples/nats.json until
+ * Ctrl-C, to try the NATS sink.
+ */
 import { lacking, startNats } from "./Nats.ts"
 import { makeStream } from "./Streams.ts"
 

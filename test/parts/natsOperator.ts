@@ -1,6 +1,6 @@
 /**
- * An operator of NATS with one account and one user: the server's part of the
- * configuration, and the user's credentials file, as `nsc` makes them.
+ * A NATS operator with one account and one user, as `nsc` makes them: the server's part of the configuration, and the
+ * user's credentials file.
  */
 import { nkeys } from "@nats-io/transport-node"
 

@@ -1,4 +1,7 @@
-/** `bun test/parts/rabbit.ts`: RabbitMQ on 127.0.0.1:5672 until Ctrl-C, with what config/examples/rabbitmq.json sends to. Needs Debian's rabbitmq-server. */
+/**
+ * `bun test/parts/rabbit.ts` runs RabbitMQ on 127.0.0.1:5672 until Ctrl-C, with the targets of
+ * config/examples/rabbitmq.json. It needs Debian's rabbitmq-server.
+ */
 import { connect } from "amqplib"
 import { lacking, makeRabbit } from "./RabbitMq.ts"
 

@@ -1,4 +1,7 @@
-/** `bun test/parts/several.ts`: PostgreSQL, two relays on it and a load balancer on 127.0.0.1:8080 until Ctrl-C, by config/examples/fleet.json. */
+/**
+ * `bun test/parts/several.ts` runs PostgreSQL, two relays on it and a load balancer on 127.0.0.1:8080 until Ctrl-C, by
+ * config/examples/fleet.json.
+ */
 
 import { startFleet } from "./Fleet.ts"
 import { missing } from "./Postgres.ts"

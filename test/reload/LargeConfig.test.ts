@@ -1,4 +1,4 @@
-/** A reload of a large config: deliveries wait for no more than a moment of it. */
+/** A reload of a large config delays deliveries for a moment at most. */
 import { describe, expect } from "bun:test"
 import { Duration, Effect, Layer, Logger } from "effect"
 import { ActiveConfig } from "../../src/ActiveConfig.ts"
@@ -36,7 +36,7 @@ const loading = (version: number) => {
   return load("relay.config.json", { ...options({ "relay.config.json": text }), sinkTypes })
 }
 
-/** The parts of a relay that a reload changes, over a journal on disk. */
+/** The parts of a relay that a reload changes, with a journal on disk. */
 const relay = ({ config }: Loaded, load: ReturnType<typeof loading>) =>
   Reload.layer(load, { file: "relay.config.json", certificateFaults: [] }).pipe(
     Layer.provide(

@@ -32,7 +32,7 @@ const loading = (name: string, certificate: string, sink: object) =>
     sinkTypes,
   }).pipe(Effect.map((loaded): Loaded => ({ ...loaded, config: { ...loaded.config, tls: tls(certificate) } })))
 
-/** A relay with three events for its sink `old`, which is away; `next` is the config that a reload finds. */
+/** A relay with three events for its sink `old`, which is unavailable. `next` is the config that a reload finds. */
 const relayWith = <A, E>(
   next: ReturnType<typeof loading>,
   test: (parts: {

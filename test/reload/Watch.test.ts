@@ -6,7 +6,7 @@ import { it } from "../lib/effect.ts"
 
 type Info = FileSystem.File.Info
 
-/** Watches a file that was loaded as `text`. Its text is `state.text`, or `undefined` while there is none. */
+/** Watches a file that was loaded as `text`. Its text is `state.text`, or `undefined` if the file is missing. */
 const watching = Effect.fnUntraced(function* (text: string | undefined) {
   const state = { text, asked: 0, links: 1n, warned: [] as string[] }
   const asked = Latch.makeUnsafe(false)

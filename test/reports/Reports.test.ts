@@ -11,7 +11,7 @@ const cells =
   /^\| (?:(?<sink>\w+) \| )?\[(?<label>.*?)\]\((?<report>\S+)\) \| (?<symptom>[^|]+) \| (?<verdict>right|poor|wrong) \| `(?<path>test\/.*?)`: (?<title>.+) \|$/
 
 interface Report {
-  /** The type of the sink that the report concerns; empty for reports about receiving. */
+  /** The type of the sink that the report is about. Empty for reports about receiving. */
   readonly sink: string
   readonly label: string
   /** The address of the report's page. */

@@ -54,7 +54,7 @@ describe("a condition", () => {
     ])
     expect(said([1, 2, 3, 4, 5, 6, 7])).toBe("is one of 1, 2, 3, 4, 5, 2 more")
     expect(said(["x".repeat(99)])).toHaveLength(64)
-    // With its quotes it has 60 characters, and then 61.
+    // The texts have 60 and 61 characters with their quotes.
     expect(said(["x".repeat(58)])).toBe(`is "${"x".repeat(58)}"`)
     expect(said(["x".repeat(59)])).toBe(`is "${"x".repeat(59)}…`)
   })

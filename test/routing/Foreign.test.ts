@@ -1,4 +1,4 @@
-/** The signatures of other senders, against their own libraries and the examples of their documentation. */
+/** The signatures of other senders, compared with their own libraries and the examples in their documentation. */
 import { describe, expect, test } from "bun:test"
 import { Effect } from "effect"
 import type { SignatureRefusal } from "../../src/event/Signature.ts"

@@ -1,4 +1,4 @@
-/** Patterns against the definition of their syntax, and against an oracle that is slow and plain. */
+/** Patterns compared with the definition of their syntax, and with a slow and simple oracle. */
 import { describe, expect, test } from "bun:test"
 import { eventTypes, relayEventTypes } from "../../src/event/EventType.ts"
 import * as Pattern from "../../src/routing/Pattern.ts"
@@ -118,7 +118,7 @@ describe("the text of a pattern is wrong", () => {
     ["{client.,block.}created", /a dot at its end/],
     ["client{.created,.updated}", /a dot at its end/],
     ["client.{created,{updated}}", /at least two/],
-    // A glob takes these braces for braces themselves, so the pattern would match nothing.
+    // A glob would take these braces literally, so the pattern would match nothing.
     ["{a,b}".repeat(14), /more than 1000 patterns/],
     [`${"{a,".repeat(65)}b${"}".repeat(65)}`, /16 deep/],
     [`a.${"b".repeat(1_000)}`, /1000 characters/],

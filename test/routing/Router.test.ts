@@ -1,4 +1,4 @@
-/** The router against a naive one over random routes, and what routing an event may cost. */
+/** The router compared with a naive router over random routes, and the maximum cost of routing an event. */
 import { describe, expect, spyOn, test } from "bun:test"
 import { DateTime, Glob } from "effect"
 import type { Envelope } from "../../src/event/Envelope.ts"
@@ -32,7 +32,7 @@ const route = (
 
 const at = (time: string): number => Date.parse(`2026-11-20T${time}:00Z`)
 
-/** The sinks of an event that was received at noon or at this time. */
+/** The sinks of an event received at this time (default: noon). */
 const routed = (router: Router.Router, webhook: string, event: Envelope, received = at("12:00")) =>
   router.route(webhook, event, received)
 
@@ -111,7 +111,7 @@ describe("routing", () => {
 })
 
 describe("against the naive router", () => {
-  /** Reads the config afresh for every event. */
+  /** Evaluates the config for every event without any preparation. */
   const naive = (routes: ReadonlyArray<Router.Route>, webhook: string, event: Envelope): ReadonlyArray<string> => {
     const { type } = event.data
     const facts: Readonly<Record<string, unknown>> = {

@@ -45,13 +45,13 @@ const each = (tests: ReadonlyArray<Scalar> | Tests, value: unknown): ReadonlyArr
   })
 }
 
-/** Whether a value, or `undefined` for none, fulfils a condition. */
+/** Whether a value satisfies a condition. `undefined` means no value. */
 export const holds = (condition: Condition, value: unknown): boolean => {
   const not = "not" in condition && condition.not !== undefined ? each(condition.not, value) : []
   return !each(condition, value).includes(false) && !not.includes(true)
 }
 
-/** A condition of any form, over values that a test's events have too. */
+/** A random condition of any form, over values that also occur in the tests' events. */
 export const randomCondition = (random: () => number): Condition => {
   const pick = <A>(from: ReadonlyArray<A>): A => from[Math.floor(random() * from.length)] as A
   const some = <A>(from: ReadonlyArray<A>): ReadonlyArray<A> => [pick(from), ...(random() < 0.5 ? [pick(from)] : [])]

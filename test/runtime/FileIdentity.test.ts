@@ -9,7 +9,7 @@ import { config, options } from "../config/fixture.ts"
 import { temporaryRoot } from "../lib/temporaryRoot.ts"
 
 const directory = join(temporaryRoot, "identity")
-// A worker of the runner may have removed the root after the files that it ran before.
+// A worker of the runner may have removed the root after its previous files.
 mkdirSync(directory, { recursive: true })
 const journal = join(directory, "journal.db")
 writeFileSync(journal, "")

@@ -1,4 +1,4 @@
-/** A config that a command finds by itself: whose it is, and who else may change it. */
+/** Trust in a config that a command finds by itself: its owner, and others who may change it. */
 import { describe, expect, test } from "bun:test"
 import { chmodSync, lchownSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -11,7 +11,7 @@ import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 const stranger = 65534
 const isRoot = process.geteuid?.() === 0
 
-/** A directory with a config that this user owns and nobody else may write. */
+/** A directory with a config that this user owns and nobody else may change. */
 const own = () => {
   const directory = temporaryDirectory("trust-")
   const file = join(directory, "relay.config.json")
@@ -21,7 +21,7 @@ const own = () => {
   return { directory, file }
 }
 
-/** Makes such a directory, with a link in place of the config. */
+/** Makes such a directory with a link instead of the config. */
 const linked = (target: string) => {
   const { directory, file } = own()
   rmSync(file)

@@ -1,4 +1,4 @@
-/** Pools with connections that a NAT or a firewall has dropped without a word. */
+/** Connection pools whose connections a NAT or a firewall has silently dropped. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import type { Socket } from "node:net"
@@ -73,7 +73,7 @@ suiteUnless(lacking, "a request after one without an answer", () => {
       if (dropped.has(socket)) return
       used.add(socket)
       waiting.push(() => response.end("taken"))
-      // The first are answered together, so that each has a connection.
+      // The first requests are answered together, so that each opens a connection.
       if (waiting.length >= held) for (const answer of waiting.splice(0)) answer()
     })
     const request = yield* HttpTransport.make({ ca: readFileSync(ca, "utf8") })

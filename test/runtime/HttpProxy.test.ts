@@ -1,4 +1,4 @@
-/** Which proxy a request goes through: as the runtime itself decides, which each case asks. */
+/** The proxy of a request, compared with the choice of the runtime itself. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"

@@ -34,17 +34,17 @@ it.live("a replaced listener makes its clients reconnect, and closes after its t
   })
   expect(yield* get).toBe("1 stays")
   yield* replace(libc)
-  // By the connection that was kept.
+  // The first request uses the connection that was kept.
   expect([yield* get, yield* get, sockets()]).toEqual(["1 close", "2 stays", 2])
   yield* replace(libc)
   expect([yield* get, yield* get, sockets()]).toEqual(["2 close", "3 stays", 3])
   while (sockets() > 1) yield* Effect.sleep("10 millis")
   expect([yield* get, sockets()]).toEqual(["3 stays", 1])
-  // Another relay can't listen there.
+  // Another relay can't listen at this address.
   expect(Exit.isFailure(yield* Effect.exit(numbered(address)))).toBe(true)
 })
 
-// When a socket ends, the kernel chooses among all of them until the filter is set again.
+// When a socket ends, the kernel chooses among all sockets until the filter is set again.
 it.live("the newest of several listeners gets new connections, but for the moments in which others end", function* () {
   const { address, replace } = yield* numbered(anywhere)
   const libc = platform.libc()

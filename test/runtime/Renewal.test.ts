@@ -1,4 +1,4 @@
-/** A listener takes another certificate while deliveries come. */
+/** A listener changes its certificate while deliveries arrive. */
 import { expect, test } from "bun:test"
 import { Agent, request } from "node:https"
 import { connect, type TLSSocket } from "node:tls"
@@ -23,7 +23,7 @@ const subjectAt = (port: number) =>
     socket.on("error", reject)
   })
 
-/** The answer's status, or why there was none. */
+/** The status of the answer, or the error's message. */
 const post = (port: number, agent: Agent) =>
   new Promise<number | string>((resolve) => {
     const sending = request({ host, port, agent, method: "POST", rejectUnauthorized: false }, (answer) => {

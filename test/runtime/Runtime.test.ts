@@ -112,7 +112,7 @@ describe("headers", () => {
     })
 
   it.live("may be as large as configured, up to the largest that the config accepts", function* () {
-    // The limit is the process's: the last one is the usual one again.
+    // The limit belongs to the process, so the last value is the default again.
     for (const maxHeaders of [32 * 1024, 1024 * 1024, 16 * 1024]) {
       const { port } = (yield* Runtime.serve({ address: anywhere, handler: ok, maxHeaders })).address
       expect(yield* statusOf(port, maxHeaders - 1024)).toBe(200)
@@ -157,7 +157,7 @@ describe("a port that is kept for another handler", () => {
       }),
     )
     const waiting = yield* Effect.forkChild(answer(port))
-    // An answer of the same port that comes later: the request before it is waiting.
+    // A later request to the same port is answered, so the earlier one is waiting.
     expect(yield* Effect.promise(async () => (await fetch(`http://127.0.0.1:${port}/probe`)).text())).toBe("held")
     yield* serve(door, "second")
     expect(yield* Fiber.join(waiting)).toStartWith("second")
@@ -166,7 +166,7 @@ describe("a port that is kept for another handler", () => {
 })
 
 describe("a drain", () => {
-  /** A server in a scope of its own, with a handler that answers when it is let. */
+  /** A server in its own scope. Its handler answers when `answer` is called. */
   const slow = Effect.fnUntraced(function* (drainTimeout: Duration.Duration) {
     const scope = yield* Scope.make()
     const entered = yield* Deferred.make<void>()

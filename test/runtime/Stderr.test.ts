@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { buffer } from "../../src/runtime/Stderr.ts"
 
-/** A stream that takes all, takes nothing, or fails. */
+/** A stream that accepts everything, accepts nothing, or fails. */
 const stream = () => {
   const state = { takes: "all" as "all" | "none" | "fails", text: "" }
   const lines = buffer(

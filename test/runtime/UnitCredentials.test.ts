@@ -4,7 +4,7 @@ import { dirname, join } from "node:path"
 import { unitCredentials } from "../../src/runtime/Files.ts"
 import { temporaryDirectory } from "../lib/temporaryRoot.ts"
 
-/** The credentials by the units in a directory for each of systemd's. */
+/** The credentials that systemd's units define. Each directory of units is written below a temporary one. */
 const of = (files: Readonly<Record<string, string>>) => {
   const directory = temporaryDirectory("units-")
   for (const [name, text] of Object.entries(files)) {

@@ -47,7 +47,7 @@ describe("connections without a request", () => {
     yield* Effect.yieldNow
     return noted
   })
-  /** Minutes pass, one after the other: what each finds is read asynchronously. */
+  /** Lets minutes pass one by one, because each reads its count asynchronously. */
   const pass = (minutes: number) =>
     Effect.forEach(Array(minutes).keys(), () =>
       Effect.andThen(

@@ -5,7 +5,7 @@ import { limit, reportsLoss } from "../../src/telemetry/Repeats.ts"
 import { it } from "../lib/effect.ts"
 import { hour, settable } from "../lib/wallClock.ts"
 
-/** The lines that come through; `close` ends the limiter's scope. */
+/** The lines that pass the limiter. `close` ends its scope. */
 const start = Effect.gen(function* () {
   const lines: Array<string> = []
   const dates: Array<number> = []

@@ -76,7 +76,7 @@ const fits: Readonly<Record<Kind, (value: unknown) => boolean>> = {
   bool: (value) => typeof value === "boolean",
   double: (value) => typeof value === "number" || ["NaN", "Infinity", "-Infinity"].includes(String(value)),
   uint32: isCount,
-  // Names of enums are no OTLP: only their numbers are.
+  // OTLP requires the numbers of enums, not their names.
   enum: isCount,
   int64: (value) => Number.isSafeInteger(value) || /^-?\d{1,19}$/.test(typeof value === "string" ? value : ""),
   time: (value) => typeof value === "string" && /^[1-9]\d{17,19}$/.test(value),
@@ -85,7 +85,7 @@ const fits: Readonly<Record<Kind, (value: unknown) => boolean>> = {
   base64: (value) => typeof value === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(value),
 }
 
-/** Throws at whatever a message of that name can't hold. */
+/** Throws if a message of this type has a field or a value that it can't have. */
 const check = (name: string, message: unknown): Message => {
   if (typeof message !== "object" || message === null || Array.isArray(message)) throw new Error(`${name} is no object`)
   for (const [key, value] of Object.entries(message)) {
@@ -153,7 +153,7 @@ const spanOf = (span: Message): Span => {
   }
 }
 
-/** Listens until the test process ends or `stop`. */
+/** Listens until `stop` is called or the test process ends. */
 export const collector = () => {
   const spans: Array<Span> = []
   const logs: Array<Log> = []

@@ -7,7 +7,7 @@ import { join } from "node:path"
 export interface Sent {
   readonly path: string
   readonly type: string
-  /** Bytes of the body. */
+  /** Size of the body in bytes. */
   readonly size: number
   readonly chunked: boolean
   /** Whether the request says `Connection: close`. */
@@ -15,11 +15,11 @@ export interface Sent {
 }
 
 export interface Client {
-  /** Shows its version, to find out whether it is installed. */
+  /** The command that shows its version. It fails if the client is not installed. */
   readonly version: readonly [program: string, ...args: ReadonlyArray<string>]
   readonly run: readonly [program: string, ...args: ReadonlyArray<string>]
   readonly extension: string
-  /** Its arguments are a port and the requests as JSON. */
+  /** A script whose arguments are a port and the requests as JSON. */
   readonly script: string
   /** Whether it can send a request of this kind. */
   readonly sends?: (sent: Sent) => boolean
@@ -132,7 +132,7 @@ end`,
     version: ["php", "--version"],
     run: ["php"],
     extension: "php",
-    // Its own streams always send a length and close the connection. Everything else goes over a socket.
+    // Its own streams always send a length and close the connection, so all other requests go over a socket.
     script: `<?php
 function by_stream($port, $sent) {
   $http = ["method" => "POST", "header" => "Content-Type: " . $sent["type"], "content" => str_repeat("x", $sent["size"]), "ignore_errors" => true];

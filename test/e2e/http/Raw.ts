@@ -1,4 +1,4 @@
-/** HTTP as bytes on a socket: for requests that no client would send. */
+/** HTTP as bytes on a socket, for requests that no client would send. */
 import { connect } from "node:net"
 
 export interface Exchange {
@@ -14,7 +14,7 @@ export interface Connection {
   readonly write: (text: string | Uint8Array) => void
   /** Waits for `count` answers or the end of the connection, at most five seconds. */
   readonly answers: (count: number) => Promise<Exchange>
-  /** Waits for the server to end the connection; at most five seconds. */
+  /** Waits for the server to end the connection, at most five seconds. */
   readonly ended: () => Promise<Exchange>
   /** Ends this side of the connection, and continues to read. */
   readonly end: () => void

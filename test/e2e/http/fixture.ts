@@ -7,12 +7,12 @@ import { freePort } from "../../lib/port.ts"
 import { type Relay, type StartOptions, startRelay } from "../../lib/relay.ts"
 
 export const secret = "whsec_http_suite"
-/** Verified deliveries once, and has expired. */
+/** An expired signing secret. */
 export const expiredSecret = "whsec_http_suite_2024"
 
 export interface Target {
   readonly relay: Relay
-  /** Where its config, its `journal.db` and the sink's `events.ndjson` are. */
+  /** The directory of its config, its `journal.db` and the sink's `events.ndjson`. */
   readonly directory: string
   readonly port: number
   readonly admin: number
@@ -24,7 +24,7 @@ export interface Target {
    * order of arrival, and the wait sends a request on another connection.
    */
   readonly hasRead: () => Promise<void>
-  /** Waits until the file sink has a body; at most fifty seconds. */
+  /** Waits until the file sink has a body, at most fifty seconds. */
   readonly keeps: (body: string) => Promise<boolean>
   readonly stop: () => Promise<void>
 }
@@ -37,7 +37,7 @@ const unmarked = (line: string): string => {
 export interface TargetOptions extends Pick<StartOptions, "binary" | "under" | "env"> {
   readonly tls?: { readonly certificate: string; readonly key: string }
   readonly drain?: { readonly delay: string; readonly refuse: string }
-  /** Default: a file in its directory. */
+  /** The journal (default: a file in its directory). */
   readonly journal?: Readonly<Record<string, unknown>>
 }
 
@@ -118,7 +118,7 @@ export const signature = (body: string | Uint8Array, by: string = secret): strin
 
 export type Changes = Readonly<Record<string, string | undefined>>
 
-/** A delivery's headers; `undefined` leaves one out. */
+/** The headers of a delivery. A change to `undefined` removes a header. */
 export const headers = (body: string | Uint8Array, changes: Changes = {}): Record<string, string> => {
   const all: Changes = {
     "content-type": "application/json",
@@ -129,7 +129,7 @@ export const headers = (body: string | Uint8Array, changes: Changes = {}): Recor
   return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-/** A delivery as text, for a socket. Of the lines that frame it, those told replace the usual ones. */
+/** A delivery as text for a socket. `framing` replaces the lines that frame it. */
 export const rawDelivery = (
   body: string,
   framing: ReadonlyArray<string> = ["Host: relay.example", `Content-Length: ${Buffer.byteLength(body)}`],
@@ -139,6 +139,6 @@ export const rawDelivery = (
   return ["POST /hooks/scheduling HTTP/1.1", ...framing, ...lines, "", body].join("\r\n")
 }
 
-/** A body as one chunk and the end, or without the end. */
+/** A body as one chunk, which `lastChunk` ends. */
 export const chunk = (body: string): string => `${Buffer.byteLength(body).toString(16)}\r\n${body}\r\n`
 export const lastChunk = "0\r\n\r\n"

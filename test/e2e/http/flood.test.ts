@@ -1,6 +1,6 @@
 /**
- * Strangers who hold bodies of nearly 1 MiB and replace each body that is cut off,
- * beside signed senders. FLOOD_MINUTES is the length of the flood in a cgroup.
+ * Strangers who hold bodies of nearly 1 MiB and replace each body that is cut off, next to signed senders.
+ * FLOOD_MINUTES is the length of the flood in a cgroup.
  */
 import { afterAll, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs"
@@ -20,7 +20,7 @@ const lacking = () => {
 
 const size = 1_048_000
 const connections = 128
-/** MiB above the idle figure, as SECURITY.md says. */
+/** Maximum memory above the idle figure in MiB, as SECURITY.md states. */
 const bound = 128
 
 const head = (framing: string) =>
@@ -34,7 +34,7 @@ const floods = {
 
 type Framing = (typeof floods)[keyof typeof floods]
 
-/** Sends nearly all of a body and waits until the relay ends the connection, or the flood is over. */
+/** Sends nearly all of a body, and waits until the relay ends the connection or the flood is over. */
 const hold = (port: number, flood: Framing, over: Promise<unknown>): Promise<unknown> => {
   const socket = connect({ port, host: "127.0.0.1", localAddress: "127.0.0.2" })
   socket.on("error", () => {})
@@ -49,21 +49,21 @@ interface Flood {
   readonly framing: Framing
   /** MiB/s. */
   readonly rate: number
-  /** Whether the flood ends after this number of bodies. It also ends when all signed senders have. */
+  /** Whether the flood ends after this number of bodies. It also ends when all signed senders have ended. */
   readonly isOver: (bodies: number) => boolean
 }
 
-/** Sends a delivery. Returns whether it sends another one. */
+/** Sends a delivery. Returns whether the sender continues. */
 type Send = () => Promise<boolean>
 
-/** A flood as fast as the machine sends it. */
+/** A flood at the speed of the machine. */
 const unpaced = (framing: Framing, bodies: number): Flood => ({
   framing,
   rate: Number.POSITIVE_INFINITY,
   isOver: (begun) => begun >= bodies,
 })
 
-/** Runs a flood beside signed senders. Each sends one delivery after another until the flood is over. */
+/** Runs a flood next to signed senders. Each sends one delivery after another until the flood is over. */
 const withstand = async (target: Target, flood: Flood, senders: ReadonlyArray<Send>): Promise<void> => {
   let bodies = 0
   let isOver = false
@@ -123,7 +123,7 @@ suiteUnless(lacking(), "a flood of bodies from strangers", () => {
   )
 })
 
-/** A new memory cgroup with a limit, or why there is none. */
+/** Makes a memory cgroup with a limit. Returns the reason if it can't. */
 const limitedGroup = (limit: number): { readonly path: string } | string => {
   const version1 = "/sys/fs/cgroup/memory"
   const [root, file] = existsSync(version1) ? [version1, "memory.limit_in_bytes"] : ["/sys/fs/cgroup", "memory.max"]
@@ -192,7 +192,7 @@ suiteUnless(typeof group === "string" ? group : undefined, `in a memory cgroup o
     const target = await start()
     let accepted = 0
     let asked = 0
-    /** Sends three deliveries. One that gets a 503 comes again. */
+    /** Sends three deliveries, and repeats those that get a 503. */
     const makeSend = (): Send => {
       let left = 3
       let body = ""

@@ -1,4 +1,4 @@
-/** Ten thousand connections whose request has half a header, beside a signed sender. */
+/** Ten thousand connections with half a request header each, next to a signed sender. */
 import { expect, test } from "bun:test"
 import { connect, type Socket } from "node:net"
 import { memory } from "../../bench/Usage.ts"
@@ -20,7 +20,7 @@ const lacking = async (): Promise<string | undefined> => {
   return process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test opens 10,000 connections"
 }
 
-/** The part of a request that is sent, and the MiB that all connections may take. */
+/** The part of a request that is sent, and the maximum memory of all connections in MiB. */
 const halves = {
   "a few bytes": { text: "POST /hooks/scheduling HTTP/1.1\r\nHost: relay\r\nX-Half: ", bound: 32 },
   "nearly 16 KiB": {
@@ -36,7 +36,7 @@ const open = (port: number, text: string): Promise<Socket> =>
     socket.resume()
   })
 
-/** Sends signed deliveries one after the other. Returns the statuses of the responses and how long they took. */
+/** Sends signed deliveries one after the other. Returns the statuses and durations of the responses. */
 const deliver = async (target: Target) => {
   const count = 300
   const statuses = new Set<number>()
@@ -58,7 +58,7 @@ suiteUnless(await lacking(), "connections with half a header", () => {
     async (name, { text, bound }) => {
       const target = await startTarget()
       const sockets: Array<Socket> = []
-      // Bytes that keep coming don't keep a connection open.
+      // A connection that continues to send bytes is closed all the same.
       const more = setInterval(() => {
         for (const socket of sockets) socket.write("x")
       }, 3_000)

@@ -1,9 +1,6 @@
 /**
- * The receiver as a sender and a stranger meet it: every row of the table of
- * answers, over real sockets, against the whole relay.
- *
- * It runs against the compiled binary, or with RELAY_UNDER=bun or
- * RELAY_UNDER=deno against the source.
+ * The receiver as a sender and a stranger see it: every row of the table of answers, over real sockets, against the
+ * whole relay. It is the compiled binary, or the source with RELAY_UNDER=bun or RELAY_UNDER=deno.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
@@ -140,7 +137,7 @@ describe("accepted", () => {
     const body = envelope()
     const offer = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAB"]
     const framing = ["Host: a", `Content-Length: ${body.length}`, ...offer]
-    // Deno's server refuses every body that comes with such an offer, and hands nothing to the relay.
+    // Deno's server refuses every body with such an offer, and passes nothing to the relay.
     const isDeno = process.env.RELAY_UNDER === "deno"
     expect((await Raw.send(target.port, rawDelivery(body, framing))).statuses).toEqual([isDeno ? 400 : 202])
     const after = envelope()
@@ -170,7 +167,7 @@ describe("accepted", () => {
       connection.write(text)
       expected.push(status)
       expect((await connection.answers(expected.length)).statuses).toEqual(expected)
-      // The end of an answer without a body is its head: give it time to come whole.
+      // An answer without a body ends with its header, so this waits until the header is complete.
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
     connection.destroy()

@@ -1,4 +1,4 @@
-/** A refused request's sender reads our status, whatever sends the body and whatever is in front. */
+/** The sender of a refused request gets our status, with any client and behind any proxy. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
 import { writeFileSync } from "node:fs"
@@ -34,7 +34,7 @@ const all: ReadonlyArray<{ readonly status: number; readonly sent: Sent }> = ref
 const words = ({ path, type, size, chunked, close }: Sent): string =>
   `${path} ${type} ${size} ${chunked ? "in chunks" : "with a length"}${close ? ", close" : ""}`
 
-/** Clients that take no more than a few seconds. */
+/** Clients that need only a few seconds. */
 const quick = ["curl", "Node's http"]
 
 const lackingClient = (name: string, client: Client, isDirect: boolean): string | undefined => {
@@ -43,7 +43,7 @@ const lackingClient = (name: string, client: Client, isDirect: boolean): string 
   return "RELAY_PARTS=1 bun test runs it with all clients and proxies"
 }
 
-/** Each client sends all requests to the port. */
+/** Makes a test for each client, which sends all requests to the port. */
 const sendsAll = (port: () => number, isDirect: boolean): void => {
   for (const [name, client] of Object.entries(clients)) {
     suiteUnless(lackingClient(name, client, isDirect), `by ${name}`, () => {
@@ -71,7 +71,7 @@ interface Proxy {
   readonly run: (file: string) => readonly [string, ...ReadonlyArray<string>]
 }
 
-/** Their defaults, but for limits of their own below the bodies here. */
+/** The proxies have their defaults, except for limits below the size of these bodies. */
 const proxies: Readonly<Record<string, Proxy>> = {
   nginx: {
     config: (port, home) =>
@@ -160,7 +160,7 @@ describe("beyond the bounds the response comes without the rest of the body", ()
     const connection = await Raw.open(target.port)
     connection.write(rawDelivery("", ["Host: a", "Transfer-Encoding: chunked"], type))
     const timer = setInterval(() => connection.write(chunk("x")), 100)
-    // Deno answers, and goes on reading as long as the client writes.
+    // Deno answers, and continues to read while the client writes.
     let answer = await connection.answers(1)
     while (answer.statuses.length === 0 && !answer.closed) answer = await connection.answers(1)
     clearInterval(timer)

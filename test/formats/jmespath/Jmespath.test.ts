@@ -10,7 +10,7 @@ import { decimal, expression, sameNumber, value } from "./random.ts"
 
 beforeAll(() => Effect.runPromise(Jmespath.load))
 
-/** The result, or the message of the failure. */
+/** The result, or the failure's message. */
 const made = (text: string, root: unknown): Result.Result<unknown, string> =>
   Result.mapError(
     Rendering.attempt(() => JSON.parse(Jmespath.compile(text, "body.jmespath").json(root))),
@@ -80,7 +80,7 @@ describe("an expression", () => {
       const root = Numbers.parse(`{"list": [{"n": ${number}}, {"n": 1}]}`)
       const written = Jmespath.compile("list[?n != `1`] | [0].{same: n} || {same: `1`}", "").json(root)
       expect([number, sameNumber(/:(.*)\}/.exec(written)?.[1] ?? "", number)]).toEqual([number, true])
-      // A literal is compared with all of its digits too.
+      // A literal is also compared with all of its digits.
       expect(Jmespath.compile(`list[0].n == \`${number}\``, "").holds(root)).toBe(true)
     }
   })

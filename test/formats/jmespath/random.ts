@@ -1,9 +1,9 @@
-/** Random expressions and values, for an oracle and for hostile rounds. */
+/** Random expressions and values, for comparison with an oracle and for hostile input. */
 import type { Random } from "../../faults/senders/fuzz/Random.ts"
 
 const names = ["a", "b", "c", "list", "text", "number", "nothing"]
 
-/** A value whose fields have the names that expressions ask for. */
+/** A value whose fields have the names that expressions use. */
 export const value = (random: Random, depth = 0): unknown => {
   switch (random.below(depth > 3 ? 5 : 8)) {
     case 0:
@@ -39,7 +39,7 @@ const functions: ReadonlyArray<readonly [name: string, takes: string]> = [
   ["replace", "vvv"],
 ]
 
-/** An expression of the parts in which the library keeps to its specification. */
+/** An expression that uses only parts in which the library follows its specification. */
 export const expression = (random: Random, depth = 0): string => {
   const inner = (): string => expression(random, depth + 1)
   const name = random.pick(names)
@@ -82,7 +82,7 @@ export const expression = (random: Random, depth = 0): string => {
   }
 }
 
-/** A number as JSON has it, of up to fifty digits. */
+/** A JSON number of up to fifty digits. */
 export const decimal = (random: Random): string => {
   const digit = () => random.pick([..."0123456789"])
   const digits = (most: number) => random.some(most, digit).join("")
@@ -91,7 +91,7 @@ export const decimal = (random: Random): string => {
   return `${whole}${fraction}${random.chance(0.3) ? `${random.pick(["e", "E"])}${random.pick(["", "-", "+"])}${random.below(400)}` : ""}`
 }
 
-/** Whether two texts are one number: equal digits, at equal powers of ten. */
+/** Whether two texts are the same number: equal digits with equal powers of ten. */
 export const sameNumber = (one: string, other: string): boolean => {
   const normal = (text: string) => {
     const [, sign = "", whole = "", fraction = "", power = "0"] =

@@ -1,4 +1,4 @@
-/** Connections that a NAT or a firewall has dropped without a word. */
+/** Connections that a NAT or a firewall has silently dropped. */
 import { expect } from "bun:test"
 import { createServer, request } from "node:http"
 import type { Socket } from "node:net"
