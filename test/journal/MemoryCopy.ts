@@ -9,7 +9,7 @@ import { Origin } from "../../src/journal/stream/Record.ts"
 import type { Lane } from "./MemoryJournal.ts"
 
 export interface MemoryCopying {
-  /** The rows as they are now. */
+  /** Returns the current rows. */
   readonly source: () => CopySource
   readonly target: (source: CopySource) => CopyTarget
 }
@@ -21,14 +21,14 @@ interface MemoryRows {
   readonly delivered: Map<string, Array<DeliveredRange>>
   readonly ended: Array<Ended>
   readonly copies: Map<number, "replayed" | "moved">
-  /** The keys are a journal and a sequence, as JSON. */
+  /** Each key is a journal and a sequence, as JSON. */
   readonly importedFor: Map<string, ReadonlyArray<string>>
   readonly audit: Array<AuditRecord>
-  /** Makes a delivery a duplicate when it comes again. */
+  /** Remembers a delivery, so that its repetition is a duplicate. */
   readonly remember: (event: Event) => void
 }
 
-/** Items that a read returns at once. */
+/** The most items that one read returns. */
 const page = 64
 
 const pageOf = <A>(items: ReadonlyArray<A>, isAfter: (item: A) => boolean) =>

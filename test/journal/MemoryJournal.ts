@@ -67,7 +67,7 @@ export interface Lane {
   pausedFor: number
   readonly retrying: Map<number, { readonly retrying: Wait; readonly entry: Entry; readonly attempts: Attempts }>
   readonly dead: Map<number, { readonly at: number; readonly entry: Entry; readonly attempts: Attempts }>
-  /** By key, the states of its alerts. */
+  /** The states of the lane's alerts, by key. */
   readonly alerts: Map<string, string>
 }
 
@@ -77,14 +77,14 @@ const size = (entry: Entry): number => entry.event.body.length
 export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCopying => {
   const searchIds = new SearchIds(usualSearchIds)
   const log: Array<Entry> = []
-  /** By the place in another journal, the lanes that the event was imported for. */
+  /** The lanes that an event was imported for, by its place in the other journal. */
   const importedFor = new Map<string, ReadonlyArray<string>>()
   const copies = new Map<number, "replayed" | "moved">()
   const delivered = new Map<string, Array<DeliveredRange>>()
   const ended: Array<Ended> = []
   const seen = new Map<string, Set<number>>()
   const lanes = new Map<string, Lane>()
-  /** The lanes that had these names before. */
+  /** The current names of renamed lanes, by former name. */
   const renamedTo = new Map<string, string>()
   const waiting = new Set<{ readonly after: number; readonly wake: () => void }>()
   const counters = { appended: 0, duplicates: 0, altered: 0, commits: 0, commitMillis: 0 }
@@ -154,7 +154,7 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     }
   }
 
-  /** The checksums of all that came under the event's key. */
+  /** Returns the checksums of all events with the event's key. */
   const bodiesLike = (event: Event): Set<number> => {
     const { hi, lo } = keyOf(event)
     const key = `${hi} ${lo}`
@@ -178,7 +178,7 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
       counters.duplicates++
       return Exit.succeed("duplicate")
     }
-    // Tests append thousands: without a limit the bytes aren't counted.
+    // Tests append thousands of events, so without a limit the bytes aren't counted.
     if (maxSize < Number.MAX_SAFE_INTEGER && whyFull() !== "") return Exit.fail(full("maxSize", whyFull()))
     for (const sink of sinks) {
       const lane = lanes.get(sink)
@@ -199,7 +199,7 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     return Exit.succeed("appended")
   }
 
-  /** Replayed dead letters that the lane has yet to take up. */
+  /** Returns the replayed dead letters that the lane hasn't taken up yet. */
   const returnedOf = (lane: Lane) =>
     [...lane.retrying.values()]
       .filter(({ retrying }) => retrying.delay === returnedDelay)
@@ -237,7 +237,6 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
     { at, by }: Removal,
     more: Partial<Ended>,
   ) => ended.push({ sequence, lane, at, outcome, ...more, note: { by, ...more.note } })
-  /** A retry and a dead letter, as they are recorded once they are gone. */
   /** Reports whether the log has the event, and it was not erased before. */
   const eraseOne = (sequence: number, at: number): boolean => {
     const forget = (entry: Entry): Entry => ({ ...entry, event: erasedEvent(entry.event, at) })
@@ -671,10 +670,10 @@ export const make = (maxSize = Number.MAX_SAFE_INTEGER): WholeJournal & MemoryCo
 export const create = (maxSize?: number): Layer.Layer<Journal | Archive> =>
   Layer.succeedContext(servicesOf(make(maxSize)))
 
-/** A new one each time that it is built. */
+/** A new journal each time the layer is built. */
 export const layer: Layer.Layer<Journal | Archive> = Layer.syncContext(() => servicesOf(make()))
 
-/** A new one each time that it is built, with some of its operations replaced. */
+/** A new journal each time the layer is built, with some operations replaced. */
 export const layerWith = (replaced: (memory: WholeJournal) => Partial<WholeJournal>): Layer.Layer<Journal | Archive> =>
   Layer.syncContext(() => {
     const memory = make()

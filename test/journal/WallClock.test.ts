@@ -1,4 +1,4 @@
-/** How far the wall clock may run away. */
+/** How far the wall clock may drift. */
 import { expect, test } from "bun:test"
 import type { Clock } from "effect"
 import { expiredBefore, make, warningOf } from "../../src/journal/WallClock.ts"

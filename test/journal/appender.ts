@@ -1,4 +1,4 @@
-/** A process that appends for ever and says which ids are kept: the tests kill it. */
+/** A process that appends forever and prints the ids of stored events. Tests kill it. */
 import { Effect } from "effect"
 import { Journal } from "../../src/journal/Journal.ts"
 import * as SqliteJournal from "../../src/journal/sqlite/SqliteJournal.ts"

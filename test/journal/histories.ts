@@ -134,7 +134,7 @@ export const play = Effect.fnUntraced(function* (
   return appended
 })
 
-/** All that readers can get out of a journal. */
+/** Returns everything that readers can get from a journal. */
 export const allThatIsRead = Effect.fnUntraced(function* (journal: WholeJournal) {
   const text = (body: Uint8Array | undefined) => Buffer.from(body ?? []).toString()
   const events = yield* allEvents(journal)

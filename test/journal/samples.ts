@@ -30,7 +30,7 @@ export const settlement = (lane: string, sequence: number, more: Partial<Settlem
   retry: [],
   takeBack: [],
   endRetry: [],
-  // Whatever of the stream is not told of otherwise.
+  // All other events of the stream up to this one.
   delivered: [{ from: floorOf(streamOf(sequence)) + 1, to: sequence, at: 2_000, took: 7, code: 200 }],
   late: [],
   dropped: [],

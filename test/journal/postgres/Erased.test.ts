@@ -25,7 +25,7 @@ suiteUnless(reasonToSkip(), "erased events in the files of PostgreSQL", () => {
         duplicates: { age: Duration.hours(1), count: 1000 },
       })
       const played = yield* play(journal, 7, 60)
-      // The server also does this by itself, and its statistics have samples of the rows then.
+      // The server also does this by itself. Its statistics then contain samples of the rows.
       yield* sql("ANALYZE")
       const request = { object: clientOf("anna"), giveUp: true }
       const { count } = yield* erase({ archive: journal, whileStopped: (_, inside) => inside }, request)
@@ -37,7 +37,7 @@ suiteUnless(reasonToSkip(), "erased events in the files of PostgreSQL", () => {
       expect(remainsIn(server.data, erased)).not.toEqual([])
       for (const statement of [...asOwner, ...asSuperuser]) yield* sql(statement)
       expect(remainsIn(server.data, erased)).toEqual([])
-      // The others' are there.
+      // The events of the other account are still there.
       const others = played.filter(({ accountId }) => accountId === "bert").map(({ id }) => id)
       expect(remainsIn(server.data, others)).not.toEqual([])
     },

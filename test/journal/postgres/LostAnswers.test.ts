@@ -200,7 +200,7 @@ interface Stage {
   readonly sql: (text: string) => Effect.Effect<ReadonlyArray<Record<string, unknown>>>
 }
 
-/** Tries one cut of an operation; whether there was such a question. */
+/** Tries one cut of an operation. Returns whether the operation had a statement to cut. */
 const tryCut = (
   { journal, cutter, sql }: Stage,
   { entries, attempts = 0, isLate = false, isPruned = false, given, act }: Operation,
@@ -219,9 +219,9 @@ const tryCut = (
     cutter.arm(cut, at)
     let exit = yield* meanwhile(Effect.exit(act(journal, id, sequence)))
     cutter.disarm()
-    // No earlier commit has stored it: only an earlier try of its own commit may have.
+    // No earlier commit has stored the event. Only an earlier attempt of its own commit may have.
     expect([id, Exit.isSuccess(exit) && exit.value]).not.toEqual([id, "duplicate"])
-    // Whoever was refused comes again; a person looks first.
+    // A refused sender tries again. A person first checks the result.
     while (Exit.isFailure(exit)) {
       yield* seconds(1)
       if (entries > 1 && (yield* sequencesOf(journal, id)).length === entries) break

@@ -16,7 +16,7 @@ import { openDatabase, ownPostgres, ownStandby } from "./database.ts"
 let schemas = 0
 const ownSchema = () => `pooled_${process.pid}_${schemas++}`
 
-/** For one test. */
+/** Starts PgBouncer for one test. */
 const bouncer = (server: Postgres, mode: Mode, connections: number) =>
   Effect.acquireRelease(
     Effect.promise(() => startPgBouncer(server, mode, connections)),
@@ -57,7 +57,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
           for (const { process } of alone.rows) seen.add(process)
         }
       }
-      // In transaction mode both had the same one.
+      // In transaction mode both databases had the same connection.
       expect(seen.size).toBe(mode === "session" ? 2 : 1)
       expect(first.server()?.isPooled).toBe(true)
     })
@@ -130,7 +130,7 @@ suiteUnless(reasonToSkip(), "the journal on PostgreSQL behind PgBouncer", () => 
       yield* Effect.promise(first.kill)
       yield* Effect.promise(second.promote)
       yield* Effect.promise(() => pointTo(second.port))
-      // Another client makes the pooler find it.
+      // The pooler notices the change when another client connects.
       const other = yield* openDatabase(url, { schema: "public", connectTimeout: 2_000 }, 1)
       yield* Effect.eventually(other.query("SELECT 1"))
       expect(yield* Effect.flip(write)).toMatchObject({

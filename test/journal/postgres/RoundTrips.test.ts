@@ -19,17 +19,17 @@ type Own = WholeJournal
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 
-/** The first event of each journal is for nobody. */
+/** The first event of each journal has no sink. */
 const sequences = (count: number) => range(2, count + 1)
 
 const appended = (journal: Own, count: number) =>
   Effect.forEach(sequences(count), (n) => journal.append(event(`e${n}`), ["lake"]), { concurrency: "unbounded" })
 
-/** So many events for the lane, which has read them: memory has none any more. */
+/** Appends this many events for the lane, which reads them, so memory no longer has them. */
 const received = (journal: Own, count: number) =>
   Effect.andThen(appended(journal, count), journal.read(0, 1_000, "lake"))
 
-/** All that the lane has taken waits for a retry, or is a dead letter. */
+/** Settles all of the lane's events as retries or as dead letters. */
 const failed = (journal: Own, count: number, as: "retry" | "deadLetter") => {
   const all = sequences(count)
   const changes = as === "retry" ? { retry: all.map((n) => retrying(n)) } : { deadLetter: all.map(letter) }
@@ -145,7 +145,7 @@ suiteUnless(reasonToSkip(), "round trips to PostgreSQL", () => {
       duplicates: { age: Duration.hours(24), count: 10_000 },
     })
     yield* journal.openLane("lake")
-    // It has its connections from here on.
+    // The journal opens its connections for this event.
     yield* journal.append(event("first"), [])
     return { journal, db, roundTrips: proxy.roundTrips }
   })

@@ -17,12 +17,12 @@ import { allEvents, play } from "../histories.ts"
 import { event } from "../samples.ts"
 import { openDatabase } from "./database.ts"
 
-/** The tables that grow with events, with the number of rows that they are filled with. */
+/** The tables that grow with events, with the number of test rows. */
 const rows = { log: 20_000, seen: 40_000, outcome: 20_000, ended: 40_000, retry: 10_000, dead: 10_000 }
-/** The rows of these number as the relays, the streams, the sinks, and an audit log of 20,000 operations. */
+/** Tables that grow only with the relays, the streams and the sinks, or keep an audit log of 20,000 operations. */
 const isSmall = new Set(["meta", "stream", "member", "progress", "hour", "sink", "pruned", "audit"])
 
-/** Statements that read more than their result, with the tables, by the reason why they may. */
+/** Statements that may read more than their result, with their tables, by reason. */
 const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
   "once when a relay takes a stream": [
     "log: SELECT max(first + count - 1) AS head, coalesce(sum(count - …",
@@ -65,7 +65,7 @@ interface Plan {
   readonly Plans?: ReadonlyArray<Plan>
 }
 
-/** The tables in a plan's scans that read more rows than they return, or many. */
+/** Returns the tables in a plan's scans that read more rows than they return, or read many rows. */
 const scannedBy = (plan: Plan, isLimited = false): ReadonlyArray<string> => {
   const table = plan["Relation Name"]
   const isBounded = "Index Cond" in plan || "Recheck Cond" in plan || "TID Cond" in plan
@@ -80,12 +80,12 @@ const scannedBy = (plan: Plan, isLimited = false): ReadonlyArray<string> => {
     ),
   ]
 }
-/** These read all that they are given before they return the first row. */
+/** These nodes read all their input before they return the first row. */
 const isBlocking = /^(Sort|Aggregate|Hash)/
 
 const hasPlan = /^(SELECT|INSERT|UPDATE|DELETE|WITH)\b/
 
-/** The beginning of a statement, and the parameters that it is given if some are null. */
+/** Returns the start of a statement. If some parameters are null, also lists the others. */
 const titleOf = (sql: string, params: Params): string => {
   const given = params.flatMap((value, index) => (value === null ? [] : [`$${index + 1}`]))
   return `${sql.slice(0, 60)}…${given.length < params.length ? ` given ${given.join(" ")}` : ""}`
@@ -96,7 +96,7 @@ interface Statement {
   readonly params: Params
 }
 
-/** The statements that a database is sent. A statement comes once for each set of parameters that are not null. */
+/** Records the statements that a database gets, once for each set of parameters that are not null. */
 const recorded = (db: Database) => {
   const seen = new Map<string, Statement>()
   const note = (sql: string, params: Params = []) => {

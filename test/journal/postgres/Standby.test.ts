@@ -1,4 +1,4 @@
-/** Commits that wait for a synchronous standby that is away, and whose wait an operator ends. */
+/** Commits that wait for an unavailable synchronous standby, until an operator ends the wait. */
 import { expect } from "bun:test"
 import { Duration, Effect, Fiber } from "effect"
 import * as PostgresJournal from "../../../src/journal/postgres/PostgresJournal.ts"
@@ -9,7 +9,7 @@ import { makePostgres, reasonToSkip } from "../../parts/Postgres.ts"
 import { event } from "../samples.ts"
 import { openDatabase } from "./database.ts"
 
-/** Waits that are ended, each of one commit. */
+/** The number of ended waits, each of one commit. */
 const waits = 12
 
 suiteUnless(reasonToSkip("debian"), "a synchronous standby that is away", () => {
@@ -46,7 +46,7 @@ suiteUnless(reasonToSkip("debian"), "a synchronous standby that is away", () => 
             Effect.tap((answer) => Effect.sync(() => answers.push([id, answer]))),
             Effect.forkChild,
           )
-        // It exists by then, so that only appends wait.
+        // These appends create the lanes, so that later only appends wait.
         for (const [journal, name] of [[a, "a"] as const, [b, "b"] as const])
           for (const sink of ["lake", "ordered"]) yield* journal.append(event(`${name} ${sink}`), [sink])
         yield* follow("nobody")

@@ -47,7 +47,7 @@ const failures = {
   lost: databaseError("unavailable", "PostgreSQL at db: the connection was lost", { isLost: true }),
 } satisfies Record<string, DatabaseError>
 
-/** With a full disk, reads and beats go on. */
+/** Statements that fail on a full disk. Reads and heartbeats continue. */
 const writes = /^\s*(INSERT|UPDATE|DELETE|WITH owned)/
 
 export const freezable = (db: Database) => {
@@ -105,13 +105,13 @@ export const freezable = (db: Database) => {
   }
 }
 
-/** Relays in a schema of its own; `start` gives the next. */
+/** Relays in their own schema. `start` starts the next one. */
 export const relays = Effect.gen(function* () {
   const schema = `fleet_${process.pid}_${schemas++}`
   const { url, sql } = yield* Effect.promise(sharedPostgres)
   const all = yield* Effect.scope
   const ask = (text: string) => Effect.promise(() => sql(text.replaceAll("relay.", `${schema}.`), "relay"))
-  /** Gives the tables the rows that were remembered. */
+  /** Returns statements that restore the remembered rows of the tables. */
   const restoring = (all: ReadonlyArray<string>) =>
     all.map(
       (table) =>
@@ -168,7 +168,7 @@ export const relays = Effect.gen(function* () {
           maxSize,
           duplicates: { age: Duration.hours(24), count: 10_000 },
         })
-        // One that is frozen can't leave, and a test that ends does not wait for it.
+        // A frozen relay can't leave, so it is thawed before the test ends.
         yield* Effect.addFinalizer(() => Effect.sync(thaw))
         return { journal, freeze, thaw, fails, stop: Scope.close(scope, Exit.void) } satisfies Relay
       }).pipe(Scope.provide(scope))
@@ -191,7 +191,7 @@ export const seconds = Effect.fnUntraced(function* (count: number) {
   }
 })
 
-/** Waits for something while time passes. */
+/** Runs work while time passes. */
 export const meanwhile = <A, E, R>(work: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(work)

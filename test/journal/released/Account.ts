@@ -6,7 +6,10 @@ import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { attemptsOf } from "../../../src/journal/Settlement.ts"
 import { secondDay } from "./History.ts"
 
-/** In the words of the timeline, whatever the sequences are. Times are seconds after the second day began. */
+/**
+ * Returns the account in the words of the timeline, independent of sequences. Times are seconds after the start of the
+ * second day.
+ */
 export const accountOf = Effect.fnUntraced(function* (journal: WholeJournal) {
   const { events } = yield* collect({ limit: 100, after: "" }, journal.events)
   const nameOf = new Map(events.map(({ sequence, event, origin }) => [`seq_${sequence}`, `${event.id} (${origin})`]))

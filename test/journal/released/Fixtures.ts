@@ -1,6 +1,6 @@
 /**
- * The fixtures: for each released version of the schema the journal of each kind
- * that `History.ts` gives, a file and a script of SQL. `make.ts` writes them.
+ * The fixtures: for each released version of the schema, the journals of `History.ts` as a file and as a script of SQL.
+ * `make.ts` writes them.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -32,7 +32,7 @@ export const onFile =
   (retention) =>
     SqliteJournal.layer({ ...optionsAt(path), retention })
 
-/** A journal in a schema of a database, by the relay of this name. */
+/** A journal in a schema of a database, opened by the relay with this name. */
 export const inSchema =
   (url: string, schema: string, name = "one"): Open =>
   (retention) =>
@@ -77,7 +77,7 @@ export const writeFile = Effect.fnUntraced(function* (version: string, scratch: 
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
-/** Statements that make the rows of all tables, whatever their columns. */
+/** Returns statements that insert the rows of all tables, whatever their columns are. */
 const rowsOf = Effect.fnUntraced(function* (database: Database) {
   const lines: Array<string> = []
   const tables = yield* database.query<{ readonly name: string; readonly identity: string | null }>(

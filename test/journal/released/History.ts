@@ -15,11 +15,14 @@ import { whole } from "../whole.ts"
 /** Opens the journal. Delivered events are kept for the length of `retention`. */
 export type Open = (retention: Duration.Duration) => Layer.Layer<Journal | Archive, JournalError>
 
-/** The two days of the history, in epoch milliseconds; the operator comes an hour after the second began. */
+/**
+ * The two days of the history, in epoch milliseconds. The operator's changes begin an hour after the start of the
+ * second day.
+ */
 export const firstDay = Date.UTC(2026, 10, 22, 10)
 export const secondDay = firstDay + Duration.toMillis("1 day")
 
-/** Opens a journal at a time of the wall clock, which stands still meanwhile; uses it, and closes it. */
+/** Opens a journal, uses it, and closes it. With `at`, the wall clock shows that time throughout. */
 export const session = <A>(
   layer: Layer.Layer<Journal | Archive, JournalError>,
   use: (journal: WholeJournal) => Effect.Effect<A, JournalError>,

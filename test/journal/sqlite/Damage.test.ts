@@ -151,7 +151,7 @@ describe("SqliteJournal and damage", () => {
       expect(message).toContain("The place of lane lake in the journal was damaged")
       expect(lanes).toEqual([
         ["lake", 0, 1],
-        // It waits for none of these events.
+        // This lane waits for none of these events.
         ["other", 4, 0],
       ])
       expect((yield* look).lanes).toEqual(lanes)

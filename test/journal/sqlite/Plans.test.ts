@@ -36,7 +36,7 @@ const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
 }
 
 const hasPlan = /^(SELECT|INSERT|UPDATE|DELETE|WITH)\b/
-/** The planner's words for a scan of a whole table or index, and for sorting all rows that it found. */
+/** Matches the planner's words for a scan of a whole table or index, and for a sort of all found rows. */
 const isWhole = /^SCAN (?!CONSTANT)|^USE TEMP B-TREE/
 
 test("no statement of the journal reads a whole table but those that may", async () => {

@@ -42,7 +42,8 @@ describe("SqliteJournal and room", () => {
     const maxSize = 3_000_000
     yield* session(options({ maxSize }), function* (journal) {
       yield* journal.openLane("lake")
-      // No time passes: nobody looks at the room in between. On this busy machine a pass of pruning has time for one row.
+      // No time passes, so the journal doesn't check its room in between. Time is mocked so that a pass of pruning
+      // handles only one row.
       let time = 0
       const busy = spyOn(performance, "now").mockImplementation(() => {
         time += 1_000
@@ -60,7 +61,7 @@ describe("SqliteJournal and room", () => {
       )
       const status = yield* journal.status
       expect(status.first).toBeGreaterThan(30)
-      // The last append had room when it began.
+      // There was still room when the last append started.
       expect(status.usedBytes).toBeLessThan(maxSize + 2 * 100_000)
     })
   })
@@ -180,7 +181,7 @@ describe("SqliteJournal and room", () => {
       yield* TestClock.adjust(Duration.minutes(2))
       expect((yield* journal.status).first).toBe(1)
       yield* TestClock.adjust(Duration.minutes(2))
-      // The last row stays: it says how far the log had come.
+      // The last row is kept, because it shows the log's last sequence.
       expect((yield* journal.status).first).toBe(6)
       expect((yield* journal.readRetries("slow", [2])).entries.length).toBe(1)
       expect((yield* journal.deadLetters({ limit: 9 })).length).toBe(1)
@@ -217,7 +218,7 @@ describe("SqliteJournal and room", () => {
       expect((yield* journal.status).first).toBe(6)
     })
     yield* session(at, function* (journal) {
-      // It waits for the start, which may take several slices.
+      // The journal waits for the start, which may take several slices.
       expect(yield* lane(journal, "slow")).toMatchObject({ backlog: 6 })
       expect(yield* journal.status).toMatchObject({ health: "ok", message: "" })
     })
@@ -264,7 +265,7 @@ describe("SqliteJournal and room", () => {
         expect((yield* journal.status).health).toBe("ok")
         const pending = (yield* journal.read(0, 200)).filter(({ sinks }) => sinks.includes("away"))
         expect(pending.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 20 }, (_, n) => n * 100 + 7))
-        // Read from anywhere, and settled in pieces, it is the same log as ever.
+        // The log reads the same from any position, and after settlements in parts.
         expect((yield* journal.read(507, 1)).map(({ sequence }) => sequence)).toEqual([607])
         yield* journal.settle([
           settlement("away", 200, { cursor: { sequence: 200, settled: [[300, 310]] }, retry: [retrying(7)] }),

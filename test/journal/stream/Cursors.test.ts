@@ -78,7 +78,7 @@ test("each event that a cursor passes undelivered becomes a retry or a dead lett
     expect(rows.letters.map(({ entry }) => entry.sequence)).toEqual(dead.filter((at) => !isLost(at)))
     expect([...rows.lost].sort((a, b) => a - b)).toEqual(changed.filter(isLost))
     expect(rows.ends).toEqual(dead)
-    // A record is written once, when the journal has none.
+    // A record is written only if the journal has none yet.
     for (const { change, entry } of rows.retries)
       expect(entry?.sequence).toBe(kept.has(change.sequence) ? undefined : change.sequence)
   })

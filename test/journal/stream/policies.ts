@@ -1,4 +1,4 @@
-/** Random lanes, entries and ranges, for the properties of what both journals decide. */
+/** Random lanes, entries and ranges, for properties of the decisions that both journals share. */
 import type { Entry } from "../../../src/event/Event.ts"
 import type { Cursor } from "../../../src/journal/Settlement.ts"
 import { seeded } from "../../lib/seeded.ts"

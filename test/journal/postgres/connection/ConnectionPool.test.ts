@@ -10,7 +10,7 @@ class Line {
   #onClosed = () => {}
   readonly #isShort: boolean
 
-  /** A short one closes as soon as somebody listens for that, so before the pool has it. */
+  /** A short connection closes as soon as a listener is set, so before the pool has the connection. */
   constructor(length?: "short") {
     this.#isShort = length === "short"
   }

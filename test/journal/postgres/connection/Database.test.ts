@@ -36,7 +36,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
 
     const sql = (text: string) => Effect.promise(() => server.sql(text))
 
-    /** A setting of the server, for one test. */
+    /** Changes a setting of the server for one test. */
     const set = (name: string, value: string) => {
       const alter = async (to: string, shows: string): Promise<void> => {
         await server.sql(`ALTER SYSTEM SET ${name} ${to}`)
@@ -206,7 +206,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
       const database = yield* open()
       yield* database.query("CREATE TABLE kept (a int)")
       yield* set("synchronous_standby_names", "nobody")
-      // The server follows the setting a moment later: until then commits do not wait.
+      // The server applies the setting a moment later. Until then, commits don't wait.
       const waiting = yield* Effect.forkChild(Effect.flip(Effect.forever(writes(database))))
       const cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
       while ((yield* sql(cancel)).length === 0) yield* Effect.sleep("10 millis")
@@ -231,7 +231,7 @@ const suite = (title: string, release: Release, make: () => Promise<Postgres>): 
         yield* writes(database)
         expect(database.server()?.name).toBe(second.address)
 
-        // Both take writes now.
+        // Both servers accept writes now.
         first.thaw()
         yield* Effect.promise(() => first.sql("SELECT 1"))
         yield* Effect.promise(second.shutdown)

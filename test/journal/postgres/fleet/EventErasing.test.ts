@@ -23,7 +23,7 @@ const whileStopped = <A>(_: ReadonlyArray<string>, work: Effect.Effect<A, Journa
 
 const owned = ({ journal }: Relay) => (journal.streams === undefined ? [] : SubscriptionRef.getUnsafe(journal.streams))
 
-/** How many rows have the marker. */
+/** Returns the number of rows that contain the marker. */
 const holding = (sql: (text: string) => Effect.Effect<ReadonlyArray<Record<string, unknown>>>) =>
   Effect.map(
     sql(`SELECT (SELECT count(*) FROM relay.log WHERE position('${marker}'::bytea IN bytes) > 0)
@@ -138,7 +138,7 @@ suiteUnless(reasonToSkip(), "erasing events of a fleet", () => {
     const last = yield* b.journal.head
     let isErasing = true
     let count = 0
-    // It continues for a while after the last events are erased.
+    // Deliveries continue for a while after the last events are erased.
     const delivering = Effect.gen(function* () {
       for (let after = 0; after < 5; after = isErasing ? 0 : after + 1) {
         expect(yield* append(`more_${count++}`)).toBe("appended")

@@ -277,14 +277,14 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     const shared = () =>
       owned(owner).find((log) => (log as Log & { id?: number }).id === sharedStream) ??
       Effect.runSync(Effect.die("lost"))
-    // The other relay is reloaded first: its events still go to the lane as its owner calls it.
+    // The other relay is reloaded first. Its events still go to the lane under the owner's name for it.
     other.journal.knowSinks?.([{ name: "new", renamedFrom: "old", exclusive: true }])
     yield* other.journal.append(event("2"), ["new"])
     yield* other.journal.openLane("new", { exclusive: true, renamedFrom: "old" })
     yield* other.journal.append(event("3"), ["new"])
     yield* seconds(3)
     expect(yield* shared().openLane("old", { exclusive: true })).toMatchObject({ backlog: 3 })
-    // Then the owner, while a third relay would still append under the old name.
+    // The owner is reloaded next, while a third relay may still append under the old name.
     yield* shared().openLane("new", { exclusive: true, renamedFrom: "old" })
     yield* owner.journal.append(event("4"), ["old"])
     yield* other.journal.append(event("5"), ["new"])
@@ -310,7 +310,7 @@ suiteUnless(reasonToSkip(), "relays on one database", () => {
     yield* promote(2)
     const refused = yield* Effect.flip(journal.settle([settlement("lake", 3, { retry: [retrying(3)] })]))
     expect(refused.reason._tag).toBe("JournalFenced")
-    // It waits for the stream that is claimed.
+    // The append waits until the stream is claimed.
     expect(yield* journal.append(event("four"), ["lake"])).toBe("appended")
     yield* seconds(2)
     const lane = { backlog: 1, cursor: { sequence: 1 }, retrying: 0 }

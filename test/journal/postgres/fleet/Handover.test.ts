@@ -1,4 +1,4 @@
-/** Who may deliver a stream: also while relays don't know yet that another has it. */
+/** Which relay may deliver a stream, even while relays don't know yet that another relay owns it. */
 import { expect } from "bun:test"
 import { Effect, SubscriptionRef } from "effect"
 import type { OwnedStream } from "../../../../src/journal/postgres/lanes/OwnedStream.ts"
@@ -25,7 +25,10 @@ const until = Effect.fnUntraced(function* (relay: Relay, streams: ReadonlyArray<
   }
 })
 
-/** The first stream is of the relay `a`, which stood still, and another has taken it and the shared one over. */
+/**
+ * The first stream belongs to the relay `a`, which was frozen. The other relay has taken over that stream and the
+ * shared one.
+ */
 const takenOver = Effect.gen(function* () {
   const all = yield* relays
   const [a, b] = [yield* all.start("a"), yield* all.start("b")]
@@ -43,7 +46,7 @@ suiteUnless(reasonToSkip(), "a stream that changes hands", () => {
     for (const { id, epoch } of before)
       yield* sql(`UPDATE relay.stream SET owner = 'a', epoch = ${epoch} WHERE id = ${id}`)
     yield* promote(2)
-    // It has not heard of the promotion, and may go on for its lease.
+    // The relay has not heard of the promotion, and may continue until its lease ends.
     b.freeze()
     a.thaw()
     yield* until(a, [0, sharedStream], b)

@@ -12,7 +12,7 @@ import { relays, seconds } from "../relays.ts"
 suiteUnless(reasonToSkip(), "a tap on a relay that loses its stream for a moment", () => {
   it.effect("counts as skipped only events that existed", function* () {
     const { start, promote } = yield* relays
-    // The stream of the second begins far above the first sequences.
+    // The second relay's stream starts far above the first sequences.
     yield* start("first")
     const { journal } = yield* start("second")
     const recent = RecentRefusals.make(yield* Clock.Clock)
@@ -21,7 +21,7 @@ suiteUnless(reasonToSkip(), "a tap on a relay that loses its stream for a moment
     yield* journal.append(event("one"), [])
     let { next } = yield* ask()
     yield* promote(2)
-    // It finds that the stream is its own no more.
+    // The relay finds that it no longer owns the stream.
     yield* Effect.exit(journal.append(event("two"), []))
     for (let asked = 0; asked < 24; asked++) {
       const answer = yield* ask(next)

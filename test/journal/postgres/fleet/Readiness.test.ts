@@ -1,4 +1,4 @@
-/** Whether deliveries are accepted follows what became of the last appends. */
+/** The results of the latest appends decide whether deliveries are accepted. */
 import { expect } from "bun:test"
 import { Duration, Effect, Exit, Fiber } from "effect"
 import type { WholeJournal } from "../../../../src/journal/JournalType.ts"

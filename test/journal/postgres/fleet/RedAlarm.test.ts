@@ -10,7 +10,7 @@ import { event } from "../../samples.ts"
 import { openDatabase } from "../database.ts"
 import { meanwhile, relays, seconds } from "../relays.ts"
 
-/** Three relays' alarms on one database, whose time is a count of steps. */
+/** The alarms of three relays on one database. Time is a count of steps. */
 const alarms = Effect.fnUntraced(function* (seed: number) {
   const { url, sql } = yield* Effect.promise(sharedPostgres)
   const schema = `alarm_${process.pid}_${seed}`

@@ -56,7 +56,7 @@ suiteUnless(reasonToSkip(), "idle lanes on PostgreSQL", () => {
     const { start, sql } = yield* relays
     const { journal, stop } = yield* start("a")
     yield* journal.createLanes(["lake", ...Array.from({ length: 1_000 }, (_, n) => `idle ${n}`)])
-    /** The parts of the row that are stored apart, as the places of a thousand lanes are. */
+    /** The chunks of the row that PostgreSQL stores apart, because it has the places of a thousand lanes. */
     const written = Effect.gen(function* () {
       const [row] = yield* sql(
         `SELECT reltoastrelid::regclass::text AS toast FROM pg_class WHERE oid = 'relay.progress'::regclass`,

@@ -73,7 +73,8 @@ suiteUnless(reasonToSkip(), "a change of lanes", () => {
     expect(found.map(({ name, backlog }) => [name, backlog])).toEqual([["after", 2]])
   })
 
-  // After each transaction of a move in turn, the relay stalls, and the stream's own relay takes an event for the lane.
+  // The relay stalls after one transaction of a move, a different one each time. Meanwhile the stream's own relay
+  // accepts an event for the lane.
   it.effect("that moves a lane loses no event, whenever another relay opens the lane again", function* () {
     const { start, sql } = yield* relays
     let left = Number.POSITIVE_INFINITY
@@ -101,7 +102,7 @@ suiteUnless(reasonToSkip(), "a change of lanes", () => {
       while (left > 0 && move.pollUnsafe() === undefined) yield* seconds(0.5)
       isOver = left > 0
       left = Number.POSITIVE_INFINITY
-      // The move has changed its stream, so that it reads the stream again.
+      // The move has changed the other relay's stream, so that relay reads it again.
       yield* seconds(2)
       const accept = Effect.andThen(b.openLane(from), b.append(event(`late_${step}`), [from]))
       if (!isOver) yield* meanwhile(Effect.retry(accept, { schedule: Schedule.spaced("1 second"), times: 20 }))

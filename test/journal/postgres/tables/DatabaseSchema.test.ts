@@ -57,7 +57,7 @@ suiteUnless(reasonToSkip(), "the schema of the journal on PostgreSQL", () => {
       yield* migrate(database, "used")
       const [other, third] = [yield* open("used"), yield* open("used")]
       const to = [...Array.from({ length: latest }, () => ""), "ALTER TABLE sink ADD COLUMN next text"]
-      // It reads for a while, as pg_dump does.
+      // This transaction reads for a while, as pg_dump does.
       const ended = yield* Deferred.make<void>()
       const began = yield* Deferred.make<void>()
       const reading = yield* Effect.forkChild(

@@ -1,8 +1,7 @@
 /**
- * Histories by seed, of two relays on a real PostgreSQL: appends, duplicates,
- * settlements, pruning, takeovers, crashes, and promotions of servers that have
- * all or were behind. A model knows which events the promoted server does not
- * have, and the relays must name just these.
+ * Random histories of two relays on a real PostgreSQL: appends, duplicates, settlements, pruning, takeovers, crashes,
+ * and promotions of servers that have all rows or were behind. A model knows which events the promoted server lacks,
+ * and the relays must report exactly these.
  */
 import { expect } from "bun:test"
 import { Duration, Effect, Exit, SubscriptionRef } from "effect"
@@ -95,7 +94,7 @@ const play = Effect.fnUntraced(function* (seed: number) {
     frozen.clear()
   }
 
-  /** The streams that relays know, and their own appends to the shared one. */
+  /** Names the relay's knowledge of a row. Relays know their streams, and their own appends to the shared stream. */
   const knownBy = ({ first, by }: Row) => {
     const relays = [...live.values()]
     const stream = streamOf(first)
@@ -154,12 +153,12 @@ const play = Effect.fnUntraced(function* (seed: number) {
     else if (what < 0.65) yield* settle
     else if (what < 0.75) yield* seconds(draw.int(1, 3))
     else if (what < 0.8) {
-      // Long enough that the other relay takes its streams, or not.
+      // Nine seconds are enough for the other relay to take over the streams, and one is not.
       if (frozen.size > 0) thaw()
       else freeze(name)
       yield* seconds(draw.pick([1, 9]))
     } else if (what < 0.84) {
-      // It ends without a word, and comes again.
+      // The relay ends without notice, and starts again.
       if (!frozen.has(name)) live.get(name)?.freeze()
       live.delete(name)
       frozen.delete(name)

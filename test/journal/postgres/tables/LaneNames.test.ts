@@ -10,15 +10,15 @@ interface Lane {
   readonly events: Set<number>
 }
 
-/** A stream as a person would keep it: a lane is a list of events, and each name is a way to it. */
+/** A simple model of a stream. A lane is a list of events, and each name leads to a lane. */
 class Model {
   names = LaneNames.of(nothingStored)
   head = 0
   readonly routed = new Map<number, ReadonlyArray<string>>()
   readonly lanes = new Set<Lane>()
-  /** Where an event goes that is appended under a name. */
+  /** The lane that an event goes to, by the name under which it is appended. */
   readonly ways = new Map<string, Lane>()
-  /** Names of lanes that were moved to another: it may not be called so. */
+  /** Names of lanes that were moved to another lane. That lane can't take one of these names. */
   readonly moved = new Set<string>()
 
   lane(name: string): Lane | undefined {
@@ -102,7 +102,7 @@ describe("the names of a stream's lanes", () => {
         else if (kind < 0.85 && name !== other) model.open(name, other)
         else if (kind < 0.92) model.open(name, undefined, (lane) => lane === name)
         else model.remove(name)
-        // Stored and read again it says the same.
+        // Names that were stored and read again are the same.
         model.names = LaneNames.of(JSON.parse(JSON.stringify(model.names.stored)))
         model.check()
       }

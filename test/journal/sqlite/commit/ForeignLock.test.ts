@@ -1,4 +1,4 @@
-/** Another process holds a lock on the journal's file: commits wait for it, and nothing waits for them. */
+/** Another process locks the journal's file. Commits wait for it, and nothing waits for the commits. */
 import { describe, expect, test } from "bun:test"
 import { DatabaseSync } from "node:sqlite"
 import { Effect, Exit, Fiber } from "effect"

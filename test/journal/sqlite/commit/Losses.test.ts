@@ -15,7 +15,7 @@ const sent = (id: string) => event(id, { receivedAt: now })
 const send = (journal: Service, id: string, sinks = ["lake"]) => journal.append(sent(id), sinks)
 const ids = ["a", "b", "c"]
 
-/** Three events in one row, for two lanes; what `use` does before the disk fails. */
+/** Appends three events in one row for two lanes, and runs `use` before the disk fails. */
 const three = (at: SqliteConfig, use: (journal: Service) => Steps<unknown, JournalError> = () => Effect.void) =>
   session(at, function* (journal) {
     yield* journal.openLane("lake")
@@ -133,7 +133,7 @@ describe("an event that is lost on disk", () => {
       yield* session(at, function* (journal) {
         yield* journal.openLane("lake")
         yield* answers(journal)
-        // Too large for the memory of recent events to hold any that came before it.
+        // This event is so large that the memory of recent events drops all events before it.
         yield* journal.append({ ...sent("last"), body: new Uint8Array(5_000_000) }, ["lake"])
         if (kept !== undefined) yield* journal.settle([settlement("lake", 4, kept)])
         yield* TestClock.adjust(Duration.minutes(3))

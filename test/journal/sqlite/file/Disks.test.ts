@@ -11,7 +11,7 @@ import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { namespace } from "../../../faults/relay/Mounts.ts"
 import { options } from "../../temporary.ts"
 
-/** The words that give a process mounts of its own; `undefined` if this user may not mount. */
+/** The start of a command whose process has its own mounts, or `undefined` if this user may not mount. */
 const mounts = namespace("mount -t tmpfs tmpfs /mnt")
 const skipped = mounts === undefined ? " (skipped: this user may not mount)" : ""
 

@@ -1,4 +1,4 @@
-/** Who holds a journal: one process for one file, whatever paths lead to it. */
+/** The lock of a journal: only one process opens a file, through any path. */
 import { afterEach, describe, expect, test } from "bun:test"
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
@@ -17,7 +17,7 @@ import { dirname, join } from "node:path"
 import { open } from "../../../../src/journal/sqlite/file/Store.ts"
 import { options } from "../../temporary.ts"
 
-/** Opens a journal, says so or why not, and holds it until it is killed. */
+/** Opens a journal, prints the result, and keeps the journal open until it is killed. */
 const script = `
   import { open } from ${JSON.stringify(`${import.meta.dir}/../../../../src/journal/sqlite/file/Store.ts`)}
   try {
@@ -46,7 +46,7 @@ const opening = async (path: string, ...before: ReadonlyArray<string>): Promise<
   return String(text).trimEnd()
 }
 
-/** A journal that was used and closed; with another directory for another path to it. */
+/** A journal that was used and closed, and another directory for a second path to it. */
 const closed = () => {
   const { path } = options()
   open(path).close()

@@ -30,7 +30,7 @@ import { statusOf } from "../../../../src/journal/sqlite/service/SqliteArchive.t
 import { event } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 
-/** A config whose directory is there and empty. */
+/** A config whose directory exists and is empty. */
 const prepared = (): SqliteConfig => {
   const at = options()
   mkdirSync(dirname(at.path), { recursive: true })
@@ -51,7 +51,7 @@ const database = (path: string, sql = "CREATE TABLE log (line TEXT); INSERT INTO
   db.close()
 }
 
-/** Another program's database as it is while that program runs: its tables are in the write-ahead log alone. */
+/** Another program's database while that program runs: its tables are only in the write-ahead log. */
 const running = (path: string): void => {
   const db = new DatabaseSync(path)
   db.exec("PRAGMA journal_mode = WAL; CREATE TABLE log (line TEXT)")

@@ -60,7 +60,10 @@ const filled = Effect.gen(function* () {
   return { closed: at.path, killed: live.path }
 })
 
-/** Files with their sizes, without those that SQLite makes to read: an index in memory, and an empty log. */
+/**
+ * Returns the files with their sizes, without the files that SQLite makes to read: an index in memory, and an empty
+ * log.
+ */
 const filesBeside = (path: string) =>
   readdirSync(dirname(path))
     .map((name) => `${name} ${statSync(join(dirname(path), name)).size}`)
@@ -74,7 +77,7 @@ const read = (path: string) => {
   const found: Array<Salvage.SalvagedLine> = []
   let next = lines.next()
   for (; next.done !== true; next = lines.next()) found.push(next.value)
-  // Neither it nor anything beside it is changed.
+  // The journal and the files beside it are unchanged.
   expect(contents() === bytes).toBe(true)
   expect(filesBeside(path)).toEqual(before)
   const undelivered = found.filter(({ pending }) => pending.length > 0)

@@ -42,7 +42,7 @@ const pruneAll = (at: SqliteConfig): void => {
   close(engine)
 }
 
-/** Every row of every table of a file but `ended`: an erasure deletes the outcomes of pruned events. */
+/** Returns all rows of a file, except for the table `ended`: an erasure deletes the outcomes of pruned events. */
 const rowsOf = (at: SqliteConfig): ReadonlyArray<unknown> => {
   const db = new DatabaseSync(at.path, { readOnly: true })
   try {
@@ -92,7 +92,7 @@ describe("erasing events of a file", () => {
           yield* journal.openLane("pond", { renamedFrom: "lake" })
           yield* journal.openLane("lake", { renamedFrom: "pond" })
           played.push(...(yield* play(journal, seed + 1_000, 60)))
-          // The journal may delete the others meanwhile: the log was pruned of them.
+          // The journal may delete the other events meanwhile, because they are no longer in the log.
           const held = Effect.map(allEvents(journal), (all) =>
             all.filter(
               ({ event, deliveries }) =>
@@ -111,7 +111,7 @@ describe("erasing events of a file", () => {
         })
         expect(remainsIn(dirname(at.path), idsOf(played.filter(isOf("anna"))))).toEqual([])
         expect((yield* Maintenance.check(at.path)).sound).toBe(true)
-        // It goes on, with the same events.
+        // The journal opens again with the same events.
         const after = (yield* session(at, allEvents)).filter(({ event }) => isOf("anna")(event))
         expect(after.every(({ event }) => event.erased !== undefined)).toBe(true)
       },
@@ -155,7 +155,7 @@ describe("erasing events of a file", () => {
     db.close()
     const from = (Number(roots.find(({ name }) => name === "meta")?.rootpage) - 1) * pageSize
     const file = readFileSync(at.path)
-    // Its rows begin before the list of them ends.
+    // Damages the page: its rows now start before the end of the list of rows.
     file.writeUInt16BE(9, from + 5)
     writeFileSync(at.path, file)
     const fd = openSync(at.path, "r+")

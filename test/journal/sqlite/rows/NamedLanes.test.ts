@@ -9,7 +9,7 @@ import { letter, retrying, settlement } from "../../samples.ts"
 import { options } from "../../temporary.ts"
 import { appendAll, session } from "../session.ts"
 
-/** More than a page of a copy. */
+/** More rows than a page of a copy has. */
 const many = 70
 const ids = Array.from({ length: many }, (_, index) => `evt_${index + 1}`)
 

@@ -24,7 +24,7 @@ const written = (db: DatabaseSync) =>
 
 type Events = ReadonlyArray<readonly [sequence: number, hashes: ReadonlyArray<number>]>
 
-/** A list of all events, which is searched in place of the blocks. */
+/** A model of the blocks: a list of all events, which is searched instead. */
 const modelled = () => {
   const db = opened()
   const insert = db.prepare("INSERT INTO event (sequence, id) VALUES (?, ?)")
@@ -77,7 +77,7 @@ test("match a plain list over starts, failed transactions and pruning, in both d
   const random = seeded(5)
   const upTo = (n: number) => Math.floor(random() * n)
   const model = modelled()
-  // Hashes that differ in one part of their bits, and are at their ends.
+  // Hashes that differ in one part of their bits, with the smallest and the largest values.
   const hashes = [
     0,
     1,
@@ -91,7 +91,7 @@ test("match a plain list over starts, failed transactions and pruning, in both d
   ]
   const hash = () => hashes[upTo(hashes.length)] ?? 0
   let [first, next] = [1, 1]
-  /** The next events; some are left out, and many sometimes. */
+  /** Returns the next events. Some sequences are left out, and sometimes many. */
   const events = () => {
     let at = next
     return Array.from({ length: 1 + upTo(300) }, () => {
@@ -133,7 +133,7 @@ test("name few events in vain", () => {
   for (let sequence = 0; sequence <= highest; sequence++) ids.add(sequence, [hashOf(`evt_${sequence}`)])
   let named = 0
   for (let n = 0; n < 1_000; n++) named += ids.find(hashOf(`none_${n}`), { from: 0, to: highest }, "down", 99).length
-  // 24 bits give 27 for the seven blocks that are written.
+  // With 24 bits, about 27 false positives are expected in the seven written blocks.
   expect(named).toBeLessThan(45)
 })
 
@@ -165,7 +165,7 @@ test("a block finds all ids of its events, also if they have many more than one 
     )
   const all = Array.from({ length: 12 }, () => true)
   expect(found()).toEqual(all)
-  // The block is written when the next begins.
+  // A block is written when the next one starts.
   ids.add(blockSize, [])
   expect(found()).toEqual(all)
 })

@@ -40,7 +40,7 @@ const accounts = Array.from({ length: 40 }, (_, index) => (index % 7 === 0 ? `ac
 const objects = Array.from({ length: 30 }, (_, index) => (index % 7 === 0 ? `cli_"${index}ü` : `cli_${index}`))
 const routes = [["lake"], ["lake", "audit"], ["audit"], []]
 const count = step.indexed * 2 + enough.busy - 100
-/** Until there the log is pruned. */
+/** The log is pruned up to here. */
 const pruned = 1000
 
 const picking = (random: () => number) => {
@@ -61,7 +61,7 @@ const bodyOf = (sequence: number, { pick, upTo, maybe }: Picking): Uint8Array =>
   return new TextEncoder().encode(JSON.stringify({ data: { object } }))
 }
 
-/** The ids that a body has at the pointers, and all of them. */
+/** Returns the ids of a body at the pointers, and all its ids. */
 const idsIn = (body: Uint8Array): { readonly found: ReadonlyArray<unknown>; readonly all: ReadonlyArray<unknown> } => {
   const text = new TextDecoder().decode(body)
   if (!text.startsWith("{") || text.startsWith("{{")) return { found: [], all: [] }
@@ -81,7 +81,10 @@ const made = (sequence: number, random: Picking): Event => {
   })
 }
 
-/** More events of all kinds than two steps of the index, in rows of all lengths; retries and dead letters are older than the log. */
+/**
+ * A journal with more events than two steps of the index, of all kinds and in rows of all lengths. Retries and dead
+ * letters are older than the log.
+ */
 const filled = async (random: Picking) => {
   const { engine } = openEngine()
   const kept: Array<Kept> = []
@@ -230,7 +233,7 @@ describe("Search", () => {
           }
         }
       }
-      // Some were never indexed.
+      // Some events were never indexed.
       expect(index.through).toBeLessThan(count)
     } finally {
       index.close()

@@ -19,7 +19,7 @@ describe("a replay", () => {
     Effect.gen(function* () {
       const journal = yield* whole
       const body = new Uint8Array(300_000)
-      // One commit each, and so a row each.
+      // One commit for each event, so each has its own row.
       for (let number = 0; number < 8; number++) yield* journal.append(event(`evt_${number}`, { body }), ["lake"])
       const targets = [8, 1, 7, 2, 6].map((sequence) => ({ sequence, sinks: ["lake"] }))
       expect(yield* journal.replay(targets)).toEqual({ done: 4, gone: [] })
@@ -84,7 +84,7 @@ describe("a lane that moves", () => {
       yield* journal.openLane("new")
       yield* appendAll(journal, ["a", "b", "c"], ["old"])
       yield* journal.settle([settlement("old", 1, { retry: [retrying(1, "acct_1")] })])
-      // It ends after its first slice.
+      // The move is interrupted after its first slice.
       yield* Fiber.interrupt(yield* Effect.forkChild(journal.moveLane("old", "new"), { startImmediately: true }))
       expect((yield* journal.openLane("new")).retries).toEqual([waiting(1, "acct_1")])
       yield* journal.openLane("new", { renamedFrom: "old" })
