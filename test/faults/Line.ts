@@ -33,7 +33,7 @@ export interface Outcome {
   readonly duplicates: number
   /** The most it may repeat, as the relay reports it. `undefined` if the line repeats nothing by design. */
   readonly bound?: number
-  /** Everything else that must not be: sentences. A line with one fails. */
+  /** Other violations, as sentences. A line with any of them fails. */
   readonly broken: ReadonlyArray<string>
   /** Other measurements, for the reader: "p99 12 ms", "WAL 8 MiB". */
   readonly notes?: ReadonlyArray<string>
@@ -55,7 +55,7 @@ export interface Mutant {
   readonly gone: string
   /** Relative to the project. */
   readonly file: string
-  /** Stands in the file exactly once. */
+  /** Occurs in the file exactly once. */
   readonly find: string
   readonly replace: string
   /** The line that must fail, or a file of tests, relative to the project. */

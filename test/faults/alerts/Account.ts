@@ -84,7 +84,7 @@ export class Account {
     }
   }
 
-  /** A digest that was sent again counts once, as the last one told it. */
+  /** A repeated digest counts once, with its last content. */
   #distinct(): ReadonlyArray<Digest> {
     const last = new Map<number, Digest>()
     for (const one of this.#digests) last.set(one.first, { ...one, at: last.get(one.first)?.at ?? one.at })

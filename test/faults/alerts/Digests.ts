@@ -1,8 +1,7 @@
 /**
- * Ten thousand failures a minute, as alerts: a digest to Slack and one alert a
- * failure to PagerDuty, which also hears when it is over. Meanwhile the relay is
- * killed, within the windows of its digests and between sending one and noting
- * it, and Slack is away for a while.
+ * Ten thousand failures a minute, as alerts: digests to Slack, and one alert per failure to PagerDuty, which also gets
+ * the recoveries. Meanwhile the relay is killed, within the windows of its digests and between sending a digest and
+ * recording it, and Slack is unavailable for a while.
  */
 import { Effect } from "effect"
 import { seeded } from "../../lib/seeded.ts"
@@ -18,7 +17,7 @@ const seconds = { long: 60, normal: 13 }
 const crashes = { long: 10, normal: 2 }
 /** How long Slack is away, in seconds. */
 const away = 3
-/** A failure whose first alert PagerDuty does not take: its recovery must wait behind it. */
+/** PagerDuty refuses the first alert of this failure, so its recovery must wait behind it. */
 const isHard = (failure: number): boolean => failure % 3 === 0
 
 class Scene {
@@ -59,7 +58,7 @@ class Scene {
   })
 }
 
-/** Kills the relay again and again, and has Slack away in the end; as long as the traffic lasts. */
+/** Kills the relay again and again for as long as the traffic lasts, and makes Slack unavailable in the end. */
 const torment = async (scene: Scene, subject: Subject, config: string, options: Options): Promise<void> => {
   const random = seeded(options.seed)
   const [span, times] = options.long ? [seconds.long, crashes.long] : [seconds.normal, crashes.normal]

@@ -1,9 +1,9 @@
 /**
- * Hostile content through the whole relay: signed, and so accepted, and then
- * the sinks', the templates' and the receivers' trouble.
+ * Hostile content through the whole relay. It is signed and therefore accepted, and then meets the sinks, the templates
+ * and the receivers.
  *
- * **Guarantee.** Each event costs itself alone: honest events to its sink and to
- * another one, sent right behind it, are there before the next case begins.
+ * **Guarantee.** Each event affects only itself: honest events to its sink and to another sink, sent right behind it,
+ * have arrived before the next case starts.
  */
 import type { Line, Options, Outcome } from "../Line.ts"
 import { eventually } from "../relay/Subject.ts"
@@ -148,7 +148,7 @@ const run = async (options: Options): Promise<Outcome> => {
         const result = await attack(stage, one)
         note(`${one.to}: ${one.name}`, result)
         if (!result.broken.includes(stuck)) continue
-        // Each of the others would wait for what does not come.
+        // Each of the other cases would wait for events that never come.
         dead.add(one.to)
         broken.push(`${one.to}: no further case was tried`)
         break

@@ -1,4 +1,4 @@
-/** Guards that the cases protect. Those that another part of the campaign has removed already are left to it. */
+/** Guards that the cases protect, except those that another part of the campaign already removes. */
 import { mutantsOf } from "../Line.ts"
 
 export const mutants = mutantsOf({

@@ -1,10 +1,9 @@
 /**
- * The stage of an unlucky operation: a relay with the sink `steady`, two more
- * receivers to do with as a case likes, and honest events all the while.
+ * The stage of an unlucky operation: a relay with the sink `steady`, two more receivers for each case to use, and
+ * honest events all the while.
  *
- * **Guarantee.** Whatever is done, `steady` has every event that was
- * acknowledged, none is refused unless the case says so, and the relay is alive
- * and honest in the end.
+ * **Guarantee.** Whatever a case does, `steady` has every event that was acknowledged, no event is refused unless the
+ * case says so, and in the end the relay is alive and reports the truth.
  */
 import { writeFileSync } from "node:fs"
 import type { Replay } from "../../../src/admin/replay/ReplayReport.ts"
@@ -29,7 +28,7 @@ export const attack = (name: string, run: Case["run"]): Case =>
 type Sinks = Readonly<Record<string, object>>
 
 const perSecond = 20
-/** Attempts follow each other soon, and nothing is given up unless a case says so. */
+/** Attempts follow each other soon, and no event is given up unless a case says so. */
 const delivery = { timeout: "2 seconds", retry: { initial: "50 millis", max: "300 millis" } }
 
 export class Play {
@@ -67,7 +66,7 @@ export class Play {
     this.subject.write("relay.config.json", { sinks: all, routes, ...changes })
   }
 
-  /** Another text in the config's place. */
+  /** Replaces the config with another text. */
   text(text: string | Uint8Array): void {
     writeFileSync(this.subject.config, text)
   }
@@ -94,7 +93,7 @@ export class Play {
     }
   }
 
-  /** So many more, as fast as they are taken. */
+  /** Sends `count` events, as fast as they are accepted. */
   async burst(count: number): Promise<void> {
     await this.subject.sender.burst(count, 16)
   }
@@ -146,7 +145,7 @@ export class Play {
     if (!holds) this.broken.push(otherwise)
   }
 
-  /** Waits for something that must come to be. */
+  /** Waits until a condition holds, and records `otherwise` if it does not. */
   async until(holds: () => boolean | Promise<boolean>, otherwise: string, seconds = 15): Promise<void> {
     this.check(await eventually(holds, seconds, 40), otherwise)
   }
@@ -208,14 +207,14 @@ export class Play {
     )
   }
 
-  /** The most that a receiver has of one event. */
+  /** Returns the largest number of times that a receiver got one event. */
   most(receiver: Receiver): number {
     return Math.max(0, ...receiver.times.values())
   }
 
   lost = 0
 
-  /** Looks at what must have gone on. */
+  /** Checks the work that must have continued. */
   async finish(): Promise<void> {
     this.#over = true
     await this.#load

@@ -28,12 +28,12 @@ const casesOf = (
 const waits = (message: RegExp): End => ({ waits: message })
 const waitsAlone = (message: RegExp): End => ({ waits: message, alone: true })
 
-/** Says one thing to each attempt. */
+/** Answers each attempt with a text. */
 const says =
   (text: string): Misdeed =>
   (socket) =>
     void socket.write(Buffer.from(text, "latin1"))
-/** Says it and ends the connection. */
+/** Answers each attempt with a text, and ends the connection. */
 const saysAndEnds =
   (text: string): Misdeed =>
   (socket) =>

@@ -1,9 +1,7 @@
 /**
- * The stage of hostile content: one relay with a sink of every form, and a
- * receiver that keeps all that it is sent.
- *
- * An event goes to the sink that its account names, and every event goes to the
- * sink `steady` as well: whatever one sink makes of it, the other has the bytes.
+ * The stage of hostile content: one relay with a sink of every form, and a receiver that keeps every request. An event
+ * goes to the sink that its account names, and to the sink `steady` as well: whatever one sink makes of it, the other
+ * has the bytes.
  */
 import { createHash } from "node:crypto"
 import { existsSync, readFileSync } from "node:fs"
@@ -179,7 +177,7 @@ export class Stage {
     return { id, body: JSON.stringify({ ...envelope, data: { type: "appointment.created", object } }) }
   }
 
-  /** Whether a sink has something of an event: its bytes, or its id in whatever it was sent. */
+  /** Reports whether a sink got an event's bytes, or its id in any request. */
   has(sink: string, id: string, body: string | Uint8Array): boolean {
     if (this.times(sink, body) > 0) return true
     return this.at(sink).some((request) => Buffer.from(request.body).includes(id))

@@ -17,7 +17,7 @@ export class Wild {
   readonly attempts = new Map<string, number>()
   /** Paths that nobody should ask for. */
   readonly strange: Array<string> = []
-  /** From now on hostile events are honest ones. */
+  /** Set to answer hostile events like honest ones. */
   healed = false
   readonly #sockets = new Set<Socket>()
   readonly #misdeeds: ReadonlyMap<string, Misdeed>
@@ -100,7 +100,7 @@ export const drip = (socket: Socket, what: string | Uint8Array, every: number): 
   socket.on("close", () => clearInterval(timer))
 }
 
-/** Writes without end behind something, as fast as it is read. */
+/** Writes `first`, and then `what` without end, as fast as it is read. */
 export const pour = (socket: Socket, first: string, what: string | Uint8Array): void => {
   socket.write(first)
   const more = () => {

@@ -131,7 +131,7 @@ class Stage {
     const since = Date.now()
     this.slowest = 0
     for (const target of this.#targets) {
-      // A client that connects again may have less to ask: every other cut is within that.
+      // A client that reconnects may have a shorter conversation: every other cut is within that length.
       const length = (place % 2 === 0 ? this.#first : this.#again).get(target)?.[direction] ?? 0
       target.proxy.arm({ kind, direction, at: Math.floor(shareOf(target) * length), times })
     }
@@ -145,7 +145,7 @@ class Stage {
       target.proxy.behave()
     }
     if (!(await this.#subject.drained(patience.rest))) {
-      // It says why, and goes on as it is: nothing after it would be judged rightly.
+      // The sinks left behind carry on with their backlog, so later rounds would be misjudged.
       const left = [...(await this.#subject.metric("relay_lane_backlog_events"))].flatMap(([sink, events]) =>
         events > 0 ? [sink] : [],
       )

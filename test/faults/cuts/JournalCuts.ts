@@ -1,10 +1,9 @@
 /**
- * The conversation of a PostgreSQL journal is cut at a byte of either direction and in
- * every way that a network has, in the clear and by TLS, each with a relay of its own.
+ * Cuts the conversation of a PostgreSQL journal at a byte of either direction and in every way that a network has, in
+ * the clear and over TLS, each with its own relay.
  *
- * After each round the process lives, every delivery was answered with 202 or 503,
- * `/readyz` answered, and once the proxy behaves deliveries are accepted again and
- * all that was acknowledged has arrived as it was sent.
+ * After each round the process lives, every delivery was answered with 202 or 503, and `/readyz` answered. Once the
+ * proxy behaves, deliveries are accepted again, and every acknowledged event has arrived unaltered.
  */
 import { CutProxy, type Direction, directions, type Kind, kinds } from "../../parts/CutProxy.ts"
 import { makePostgres, type Postgres, missing as reasonToSkip } from "../../parts/Postgres.ts"

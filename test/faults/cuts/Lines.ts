@@ -1,4 +1,4 @@
-/** Conversations with the parts of sinks that end where nobody foresaw it. */
+/** Conversations between sinks and their parts that end at unforeseen places. */
 import type { Line } from "../Line.ts"
 import { cuts } from "./Cuts.ts"
 import { journalCuts } from "./JournalCuts.ts"

@@ -1,4 +1,4 @@
-/** A bug in a client library, planted: it costs its sink and no other, and the process lives. */
+/** A planted bug in a client library affects only its own sink, and the process lives. */
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import { planted } from "../../lib/relay.ts"
@@ -57,6 +57,6 @@ const play = async (options: Options, kind: (typeof kinds)[number]): Promise<Rea
   return broken
 }
 
-/** Sentences for what does not hold. */
+/** Returns a sentence for each violation. */
 export const playPlanted = async (options: Options): Promise<ReadonlyArray<string>> =>
   (await Promise.all(kinds.map((kind) => play(options, kind)))).flat()

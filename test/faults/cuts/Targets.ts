@@ -307,6 +307,6 @@ const kafka = async (): Promise<Part> => {
   }
 }
 
-/** All that this machine can have. */
+/** Starts every part that this machine supports. */
 export const startParts = (): Promise<ReadonlyArray<Part>> =>
   Promise.all([http(), email(), nats(), rabbitMq(), aws(), kafka()])

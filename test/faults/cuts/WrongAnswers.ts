@@ -18,7 +18,7 @@ import { encrypted, type Peer, plain, untrusted, type Wrong, wrongPeer, wrongs }
  * Clients took 13.6 at most; a greeting of NATS without an end would be 45.
  */
 const answer = 24
-/** MiB: the process grew by 64 to 152, by how the collector keeps up; without the bound for NATS, by 452. */
+/** MiB. The process grew by 64 to 152, depending on the collector. Without the bound for NATS it grew by 452. */
 const growth = 256
 /** Seconds. */
 const patience = { answers: 20, healthy: 1 }
@@ -67,7 +67,7 @@ class Stage {
       const { lanes } = await this.#subject.status()
       for (const { name, lastFailure } of lanes) {
         if (lastFailure === undefined || lastFailure.at < since || !waiting.has(name)) continue
-        // All handshakes at the same time may take a busy machine longer than an attempt may.
+        // On a busy machine, all handshakes at the same time may take longer than an attempt may.
         if (busy.test(lastFailure.message) && !cause.test(lastFailure.message)) continue
         waiting.delete(name)
         this.said.set(`${name}, ${what}`, lastFailure.message)

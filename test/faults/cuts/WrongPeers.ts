@@ -28,7 +28,7 @@ const info = (more: object = {}): string =>
   `INFO ${JSON.stringify({ server_id: "x", version: "2.10.0", proto: 1, max_payload: 1_048_576, ...more })}\r\n`
 const http = (head: string): Buffer => Buffer.from(`HTTP/1.1 ${head}\r\n\r\n`)
 
-/** By protocol. An endless one goes on with the letter A. */
+/** By protocol. An endless answer continues with the letter A. */
 const words: Readonly<Record<string, Words>> = {
   kafka: {
     greets: false,
@@ -53,7 +53,7 @@ const words: Readonly<Record<string, Words>> = {
       version: Buffer.from("AMQP\x01\x09\x09\x09"),
       banner: Buffer.alloc(0),
       drip: frame(1, 0, 1_000),
-      // It has no more to say than a channel that is open.
+      // It sends no more than an open channel.
       late: Buffer.concat([frame(1, 1, 8), Buffer.from([0, 20, 0, 11, 0, 0, 0, 0, 0xce])]),
     },
   },
@@ -201,7 +201,7 @@ const fillEvery = 4
 const dripEvery = 50
 /** Milliseconds, longer than any of these clients waits. The NATS client waits for three seconds. */
 const lateness = 4_000
-/** To a client of NATS that is let in. */
+/** Sent to a NATS client that was let in. */
 const endlessMessage = Buffer.from("PONG\r\nMSG a 1 2147483647\r\n")
 
 /** The answer to a request of Kafka names it. */
@@ -232,7 +232,7 @@ const later = (socket: Socket, answer: Buffer): void => {
 
 export interface Peer {
   readonly port: number
-  /** From now on, with fresh connections. */
+  /** Changes the behaviour from now on, with fresh connections. */
   readonly become: (next: Wrong) => void
   /** The most bytes that a client took of one answer. */
   readonly taken: () => number
@@ -280,7 +280,7 @@ export const wrongPeer = async (protocol: string): Promise<Peer> => {
   }
 }
 
-/** A peer whose certificate is not to be trusted; it says nothing else, but what NATS says before it speaks TLS. */
+/** A peer with an untrusted certificate. It sends nothing else, except the greeting that NATS sends before TLS. */
 export const untrusted = async (pem: { readonly cert: string; readonly key: string }, protocol: string) => {
   const secured = createTlsServer(pem, (socket) => socket.on("error", () => {}))
   // A client that does not trust it ends the handshake.

@@ -1,7 +1,6 @@
 /**
- * The database stands still, is killed, and is cut off by a network that drops
- * everything: deliveries are refused within `commitTimeout`, nothing is lost, and
- * ten seconds after it is back all flows.
+ * The database freezes, is killed, and is cut off by a network that drops everything. Deliveries are refused within
+ * `commitTimeout`, nothing is lost, and ten seconds after its return events flow again.
  */
 import { makePostgres } from "../../parts/Postgres.ts"
 import { makeProxy } from "../../parts/Proxy.ts"
@@ -28,7 +27,7 @@ const refuse = async (relays: Relays, what: string, broken: Array<string>): Prom
   )
 }
 
-/** Something is done to the database and undone, under load; the milliseconds until all flows again. */
+/** Harms the database under load. Returns the milliseconds until events flow again. */
 const round = async (relays: Relays, what: string, broken: Array<string>, harm: () => Promise<void>) => {
   let flowing = Number.NaN
   await underLoad(relays, async () => {
@@ -43,7 +42,7 @@ const round = async (relays: Relays, what: string, broken: Array<string>, harm: 
   return flowing
 }
 
-/** Stands still for a while: nobody accepts anything meanwhile. */
+/** Lets a freeze last, and checks that no relay accepts a delivery meanwhile. */
 const standStill = async (relays: Relays, what: string, broken: Array<string>, millis: number): Promise<void> => {
   // Requests from before the freeze are answered by then.
   await Bun.sleep(500)

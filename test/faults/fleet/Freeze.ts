@@ -12,7 +12,9 @@ const rounds = { normal: 1, long: 10 }
 const underWay = 4
 const frozenFor = { normal: 0, long: 30_000 }
 
-/** Notes in the database who settles what another owns: relays say their names to it. */
+/**
+ * Records in the database each relay that settles events of a stream that another relay owns, by its application name.
+ */
 const watch = (relays: Relays) =>
   relays.sql(`
     CREATE TABLE trespass (who text);

@@ -1,7 +1,6 @@
 /**
- * A relay's beats and a commit of its own stand still in the database: nobody
- * takes its stream before that commit has ended, so whoever takes it finds the
- * events; and the relay, which lives, begins no attempt meanwhile.
+ * A relay's heartbeats and a commit of its own hang in the database. No other relay takes its stream before that commit
+ * has ended, so the new owner finds the events. The relay itself lives, and starts no attempt meanwhile.
  */
 import pg from "pg"
 import type { Line } from "../Line.ts"
@@ -15,7 +14,7 @@ const victim = "a"
 const appends = 4711
 const beats = 4712
 
-/** How long a relay may deliver after its last sign of life that was answered. */
+/** Milliseconds that a relay may deliver after its last answered heartbeat. */
 const lease = 4_000
 
 /** The answer depends on the commit's result, and not on the time that it takes. */

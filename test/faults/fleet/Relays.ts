@@ -1,10 +1,9 @@
 /**
- * Three relays on one PostgreSQL, each with a sender of its own, and receivers
- * that know which of them sent what. Most events go to `plain`, by the relay that
- * took them; every fourth goes to `ordered`, by whichever delivers for all.
+ * Three relays on one PostgreSQL, each with its own sender, and receivers that know which relay sent each event.
  *
- * One sender more sends events of one key, each when the one before it was
- * accepted, to one relay after the other: their order is the same for everybody.
+ * Most events go to `plain`, through the relay that accepted them. Every fourth event goes to `ordered`, through the
+ * relay that delivers for all. Another sender sends events of a single key to one relay after the other, each once the
+ * previous event was accepted, so all relays have them in the same order.
  */
 import type { EventReports } from "../../../src/admin/api/EventApi.ts"
 import type { Relay } from "../../lib/relay.ts"
@@ -16,7 +15,7 @@ import { Receiver, Sender, bodyOf as usual } from "../relay/Traffic.ts"
 export const names = ["a", "b", "c"] as const
 export type Name = (typeof names)[number]
 
-/** Numbers of a relay's events begin at a multiple of this; those that are sent in order follow. */
+/** A relay's events are numbered from a multiple of this. Ordered events have the numbers after them. */
 const share = 10_000_000
 const inOrder = names.length * share
 /** Distance between the numbers of ordered events: all of one account, and so of one key. */
@@ -51,7 +50,7 @@ const taken = (millis: number): Promise<Response> => Bun.sleep(millis).then(() =
 const byOf = (request: Request): Name => (new URL(request.url).searchParams.get("by") ?? "a") as Name
 
 const sinksOf = (name: Name, plain: Receiver, ordered: Receiver) => ({
-  // Few at once: a relay whose answers are slow has more that waits, however slow the machine is.
+  // Low concurrency, so that a slowed relay has waiting events however slow the machine is.
   plain: { type: "http", url: `${plain.url}?by=${name}`, concurrency: 8 },
   ordered: { type: "http", url: ordered.url, order: "key" },
 })
@@ -62,7 +61,7 @@ export class Relays {
   readonly ordered: Receiver
   readonly subjects: ReadonlyMap<Name, Subject>
   readonly running = new Map<Name, Relay>()
-  /** Accepted of those that are sent in order. */
+  /** Ordered events that were accepted. */
   readonly sentInOrder: Array<number> = []
   /** Arrivals at `plain`, while a line records them. */
   arrivals: Array<Arrival> | undefined
@@ -154,18 +153,18 @@ export class Relays {
     return !(isOrdered(number) ? this.ordered : this.plain).times.has(number)
   }
 
-  /** Acknowledged by a relay, and not at its sink. */
+  /** Events that a relay acknowledged and that are not at their sink. */
   missingOf(name: Name): ReadonlyArray<number> {
     return [...this.subject(name).sender.acknowledged].filter((number) => this.#isMissing(number))
   }
 
-  /** Acknowledged by any, and not at its sink. */
+  /** Events that any relay acknowledged and that are not at their sink. */
   get missing(): ReadonlyArray<number> {
     const inOrder = this.sentInOrder.filter((number) => this.#isMissing(number))
     return [...names.flatMap((name) => this.missingOf(name)), ...inOrder]
   }
 
-  /** Asks which of the events that were sent in order the journal does not have: only a former primary had them. */
+  /** Finds the ordered events that the journal lacks: only a former primary had them. */
   async findElsewhere(): Promise<void> {
     for (const number of this.#cameInOrder) {
       const { kept } = JSON.parse(await this.subject("b").ask(`/api/v1/events/evt_${number}`)) as EventReports
@@ -183,7 +182,7 @@ export class Relays {
     }).length
   }
 
-  /** Deliveries at a sink that had come before. */
+  /** Number of repeated deliveries at the sinks. */
   get repeated(): number {
     let repeated = 0
     for (const { times } of [this.plain, this.ordered]) for (const count of times.values()) repeated += count - 1
@@ -204,7 +203,7 @@ export class Relays {
     this.answer = () => undefined
   }
 
-  /** Loads all that run, until told. */
+  /** Loads all running relays until `until` is true. */
   async load(until: () => boolean, connections = 8): Promise<void> {
     const own = names.map((name) => this.subject(name).sender.load(until, connections))
     await Promise.all([...own, this.#sendInOrder(until)])
@@ -215,7 +214,7 @@ export class Relays {
     for (const sender of senders) sender.bodyOf = bodyOf
     let next = (this.sentInOrder.at(-1) ?? inOrder) + step
     for (let turn = 0; !until(); turn++) {
-      // One that is frozen does not answer: the same goes to the next.
+      // A frozen relay does not answer, so the same event goes to the next relay.
       const answer = senders[turn % senders.length]?.send(next)
       if ((await Promise.race([answer, Bun.sleep(4_000)])) === 202) {
         this.sentInOrder.push(next)
@@ -225,7 +224,7 @@ export class Relays {
     }
   }
 
-  /** Waits until all that was acknowledged has come: by one relay, or by all. */
+  /** Waits until every event acknowledged by one relay, or by all, has arrived. */
   async arrived(seconds: number, name?: Name): Promise<boolean> {
     let missing = name === undefined ? this.missing : this.missingOf(name)
     return eventually(
@@ -238,7 +237,7 @@ export class Relays {
     )
   }
 
-  /** Waits until nothing comes any more for two seconds. */
+  /** Waits until nothing has arrived for two seconds. */
   async settled(): Promise<void> {
     for (let before = -1, requests = 0; before !== requests; ) {
       before = requests
@@ -253,7 +252,7 @@ export class Relays {
     return (await this.arrived(seconds, name)) ? performance.now() - began : undefined
   }
 
-  /** Milliseconds until every relay has accepted a delivery; `undefined` when that is not within `seconds`. */
+  /** Returns the milliseconds until every relay has accepted a delivery, or `undefined` after `seconds`. */
   async accepts(seconds: number): Promise<number | undefined> {
     const began = performance.now()
     const end = began + seconds * 1_000
@@ -267,7 +266,7 @@ export class Relays {
     return (await Promise.all(names.map(one))).every(Boolean) ? performance.now() - began : undefined
   }
 
-  /** The most that a crash of a relay repeats, by its own word. */
+  /** The most that a crash of a relay repeats, as the relay reports it. */
   async bound(name: Name): Promise<number> {
     const bounds = await this.subject(name).metric("relay_duplicate_bound_events")
     return [...bounds.values()].reduce((sum, bound) => sum + bound, 0)
@@ -320,7 +319,7 @@ export class Relays {
 
 const withoutTls = (url: string): string => `${url}${url.includes("?") ? "&" : "?"}sslmode=disable`
 
-/** Has the relays under load while something is done to them. */
+/** Keeps the relays under load during `work`. */
 export const underLoad = async (relays: Relays, work: () => Promise<void>, connections?: number): Promise<void> => {
   let isOver = false
   const loading = relays.load(() => isOver, connections)

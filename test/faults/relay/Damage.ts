@@ -77,13 +77,13 @@ interface Fate {
   readonly said: string
   readonly isRed: boolean
   readonly deadLetters: ReadonlySet<number>
-  /** It would not start, or not stay, and said why: nothing is delivered, and nothing lost. */
+  /** The relay refused to start or exited, and reported the reason: nothing is delivered, and nothing lost. */
   readonly refused: boolean
 }
 
 const atRest = async (subject: Subject) => {
   const drained = await subject.drained(10)
-  // A dead letter that can't be read is noticed when somebody looks at it: the status comes after.
+  // An unreadable dead letter is noticed only when it is read, so the status is read afterwards.
   const deadLetters = new Set((await subject.deadLetters("late")).map(numberOf))
   return { drained, deadLetters, journal: (await subject.status()).journal }
 }
@@ -98,7 +98,7 @@ const live = async (subject: Subject): Promise<Fate> => {
     const rest = await Promise.race([atRest(subject).catch(() => undefined), relay.exited])
     await relay.kill("SIGKILL")
     said += relay.stderr()
-    // It found the damage when it was up, and ended.
+    // The relay found the damage while it ran, and exited.
     if (typeof rest !== "object") continue
     const { drained, deadLetters, journal } = rest
     said += `${journal.message}${drained ? "" : "\nNOT DRAINED"}`
@@ -173,7 +173,7 @@ export const damage: Line = {
       )
       const told = named(fate.said)
       const unnamed = missing.filter((number) => !isIn(told, base.sequences.get(number) ?? -1)).length
-      // Where the number itself was altered, another one is named for it.
+      // If a sequence itself was altered, the relay names another one for it.
       const unreadable = new Set(fate.said.match(/^.*can't be read as it was written.*$/gm)).size
       const silent = fate.refused ? 0 : Math.max(0, unnamed - unreadable)
       if (fate.refused) refused += 1

@@ -9,12 +9,17 @@ import { eventually, openFiles, Subject, skipped } from "./Subject.ts"
 import { Ends } from "./Traffic.ts"
 
 const limits = [64, 128, 192] as const
-/** Questions to the admin side in a round, and counts before them: connections come and go, and with them the descriptors. */
+/**
+ * Requests to the admin listener in a round, and counts of descriptors before them: connections come and go, and their
+ * descriptors with them.
+ */
 const probes = 20
 const counts = 30
 const longRounds = 30
 
-/** So many connections that say nothing, and come again when they are refused or ended; the end of them. */
+/**
+ * Opens `count` silent connections, and reopens them if they are refused or ended. Returns a function that ends them.
+ */
 const crowd = (port: number, count: number): (() => void) => {
   const sockets = new Set<Socket>()
   let isOver = false
@@ -41,7 +46,7 @@ export const descriptors: Line = {
     if (!existsSync("/proc/self/fd")) return skipped("it counts descriptors in /proc: run it on Linux")
     const ends = new Ends()
     const file = { type: "file", path: "events.ndjson", rotate: { size: "64 KiB" } }
-    // Few connections to the sinks: those alone must not use up the descriptors that are given back.
+    // Few connections to the sinks: they alone must not use up the freed descriptors.
     const few = { concurrency: 4 }
     const sinks = { live: { ...ends.sinks.live, ...few }, late: { ...ends.sinks.late, ...few }, file }
     const subject = await Subject.make(options, { sinks })

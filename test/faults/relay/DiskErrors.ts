@@ -19,7 +19,10 @@ const each: ReadonlyArray<Omit<Fault, "times"> & { readonly call: "write" | "syn
 ).flatMap((on) =>
   (["write", "sync"] as const).flatMap((call) => (["EIO", "ENOSPC"] as const).map((error) => ({ call, error, on }))),
 )
-/** SQLite syncs the file when a pass ends the log, and the checkpointer after each: the second in a row is its own. */
+/**
+ * SQLite syncs the file when a pass ends the log, and the checkpointer syncs it after each pass. So the second sync in
+ * a row is the checkpointer's own.
+ */
 const ownSyncs = [1, 2].map((): (typeof each)[number] => ({ call: "sync", error: "EIO", on: "file", passFirst: 1 }))
 const faults = [...each, ...ownSyncs]
 /** One sync fails, and the next would succeed: that is the trap. Writes fail for long enough to be reported. */
@@ -31,7 +34,7 @@ const exitCode = 74
  */
 const readsPassed = [0, 2, 5, 9, 14]
 const readsFailed = 3
-/** It may end by a read that failed, and be started again. */
+/** The relay may exit because of a failed read, and is started again. */
 const starts = 4
 
 /** Reads fail during a start, and again while the relay runs. Every event is kept, and the relay reports the cause. */

@@ -56,7 +56,7 @@ export const frozenFile: Line = {
     if (!(await subject.drained())) broken.push("the first events did not reach the sinks")
 
     const seconds = options.long ? frozen.long : frozen.normal
-    // In a process of its own: whatever becomes of this one, it moves again.
+    // A separate process thaws the file system, whatever becomes of this process.
     const freezing = Bun.spawn(["sh", "-c", `fsfreeze -f '${seen}'; sleep ${seconds}; fsfreeze -u '${seen}'`])
     await Bun.sleep(500)
     const before = { accepted: sender.acknowledged.size, arrived: ends.live.times.size }

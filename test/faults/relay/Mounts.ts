@@ -1,7 +1,10 @@
-/** Mounts that only the relay sees, where mounting is allowed: nothing is left behind. */
+/** Mounts that only the relay sees, if mounting is allowed, so that nothing is left behind. */
 import { spawnSync } from "node:child_process"
 
-/** The words that give a process mounts of its own; `undefined` where `mount`, a line of shell, is not allowed in them. */
+/**
+ * Returns the command that gives a process its own mounts, or `undefined` if the shell line `mount` is not allowed
+ * there.
+ */
 export const namespace = (mount: string): ReadonlyArray<string> | undefined =>
   [
     ["unshare", "--mount"],

@@ -5,7 +5,10 @@ export interface Range {
   readonly to: number
 }
 
-/** `events 3 to 9`, `Event 4`; and of a new journal that was `started after event 20` all up to that. */
+/**
+ * Finds `events 3 to 9` and `Event 4`. For a new journal that `started after event 20`, all events up to that are
+ * named.
+ */
 export const named = (text: string): ReadonlyArray<Range> =>
   [...text.matchAll(/(started after )?\bevents? (\d+)(?: to (\d+))?/gi)].map(([, started, from, to]) => ({
     from: started === undefined ? Number(from) : 0,
@@ -15,7 +18,7 @@ export const named = (text: string): ReadonlyArray<Range> =>
 export const isIn = (ranges: ReadonlyArray<Range>, sequence: number): boolean =>
   ranges.some(({ from, to }) => from <= sequence && sequence <= to)
 
-/** How many sequences they name, each once. */
+/** Number of distinct sequences in the ranges. */
 export const size = (ranges: ReadonlyArray<Range>): number => {
   let count = 0
   let end = 0

@@ -1,10 +1,8 @@
 /**
- * The power goes, over and over: what SQLite wrote and did not sync is lost, or
- * kept in part. One sink takes everything, one nothing until the power is back;
- * and one writes a file, at whose end garbage is left.
+ * The power is cut, over and over: SQLite's unsynced writes are lost, or kept in part. One sink accepts everything,
+ * another accepts nothing until the power is back, and a third writes a file, which gets garbage at its end.
  *
- * The line proves itself: the same with `synchronous=NORMAL`, which does not
- * sync each commit, must lose something.
+ * The line proves itself: with `synchronous=NORMAL`, which does not sync each commit, it must lose something.
  */
 import { appendFileSync, copyFileSync, existsSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
@@ -78,7 +76,7 @@ const garbage = (round: number, random: () => number): string => {
 
 const outputRounds = 8
 
-/** The power goes while a file sink writes: afterwards each line is whole, and none that was synced is missing. */
+/** The power is cut while a file sink writes. Afterwards each line is whole, and no synced line is missing. */
 const cutOutput = async (options: Options): Promise<ReadonlyArray<string>> => {
   const random = seeded(options.seed)
   const output = "events.ndjson"

@@ -1,7 +1,6 @@
 /**
- * Sinks of a relay on a file get other names by reloads, under load, and every
- * second time the relay is killed meanwhile. Everything that is acknowledged
- * arrives, and events of a key in their order.
+ * Sinks of a relay on a file are renamed by reloads under load, and every second time the relay is killed meanwhile.
+ * Every acknowledged event arrives, and events of a key arrive in order.
  */
 import { seeded } from "../../lib/seeded.ts"
 import type { Line } from "../Line.ts"

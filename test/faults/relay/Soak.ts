@@ -58,7 +58,7 @@ export const soak: Line = {
     if (refused.length > 0) broken.push(`senders were answered ${refused.join(", ")}`)
     const warm = samples.filter(({ at }) => at > seconds * warmUp)
     const creep = slope(warm.map(({ at, memory }) => [at, memory] as const))
-    // Connections come and go by the dozen: what leaks has a slope.
+    // Connections come and go by the dozen, so only a slope shows a leak.
     const leak = slope(warm.map(({ at, files }) => [at, files] as const))
     const log = Math.max(...samples.map(({ log }) => log))
     if (options.long && creep > limits.mebibytesAnHour) broken.push(`memory grew by ${creep.toFixed(0)} MiB an hour`)

@@ -34,7 +34,7 @@ export interface Start {
   readonly after?: string
 }
 
-/** A line that failed leaves its directory, and says where; none leaves a relay. */
+/** A failed line leaves its directory and reports the path. No line leaves a running relay. */
 const running = new Set<Relay>()
 const kept = new Set<string>()
 process.on("exit", () => {
@@ -47,7 +47,7 @@ export class Subject {
   readonly journal = join(this.directory, "journal", "journal.db")
   readonly sender: Sender
   readonly config: string
-  /** Where deliveries are taken. */
+  /** The port that receives deliveries. */
   readonly port: number
   readonly #settings: object
   /** Host and port of the admin API. */
@@ -111,7 +111,7 @@ export class Subject {
     return (await fetch(`http://${this.admin}${path}`, { method, signal, headers })).text()
   }
 
-  /** Asks the admin API to do something; the answer's status and text. */
+  /** Sends a request to the admin API. Returns the answer's status and text. */
   async tell(path: string, payload?: object): Promise<readonly [status: number, text: string]> {
     const json = { body: JSON.stringify(payload), headers: { "content-type": "application/json" } }
     const init = { method: "POST", ...(payload === undefined ? {} : json) }
@@ -150,7 +150,7 @@ export class Subject {
     return new Map([...found].map(([, sink, value]) => [sink ?? "", Number(value)]))
   }
 
-  /** Waits until nothing waits for a sink; `false` when that is not so within `seconds`. */
+  /** Waits until no events are pending for a sink. Returns `false` after `seconds`. */
   async drained(seconds = 60, lanes?: ReadonlyArray<string>): Promise<boolean> {
     for (const end = performance.now() + seconds * 1_000; performance.now() < end; ) {
       const backlog = await this.metric("relay_lane_backlog_events").catch(() => new Map<string, number>())
@@ -167,7 +167,7 @@ export class Subject {
   }
 }
 
-/** Waits until something holds; `false` when it does not within `seconds`. */
+/** Waits until a condition holds. Returns `false` after `seconds`. */
 export const eventually = async (
   holds: () => boolean | Promise<boolean>,
   seconds: number,

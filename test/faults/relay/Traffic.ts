@@ -16,7 +16,7 @@ export const bodyOf = (number: number): string =>
     { account_id: `acct_${number % 50}` },
   )
 
-/** The number of an event's id; -1 when it is none of ours. */
+/** Returns the number in an event's id, or -1 for an id of another form. */
 export const numberOf = (id: unknown): number => {
   const found = typeof id === "string" ? /^evt_(\d+)$/.exec(id)?.[1] : undefined
   return found === undefined ? -1 : Number(found)
@@ -30,7 +30,7 @@ export class Sender {
   readonly sentAt = new Map<number, number>()
   /** Answers other than 202, by status. */
   readonly refused = new Map<number, number>()
-  /** A refusal by 503 that did not say when to come back. */
+  /** Number of 503 answers that did not say when to come back. */
   unspecific = 0
   next = 0
   /** Makes the body of an event from its number. */
@@ -44,7 +44,7 @@ export class Sender {
     this.#init = { method: "POST", ...(ca !== undefined && { tls: { ca } }) }
   }
 
-  /** Sends an event, a new one unless told; the status, `undefined` when no answer came. */
+  /** Sends an event, by default a new one. Returns the status, or `undefined` if no answer came. */
   async send(number = this.next++): Promise<number | undefined> {
     const body = this.bodyOf(number)
     this.sentAt.set(number, performance.now())
@@ -71,13 +71,13 @@ export class Sender {
     await Promise.all(Array.from({ length: connections }, connection))
   }
 
-  /** So many, all at once but for `connections`. */
+  /** Sends `count` events, at most `connections` at a time. */
   async burst(count: number, connections = 32): Promise<void> {
     const end = this.next + count
     await this.load(() => this.next >= end, connections)
   }
 
-  /** So many a second, whatever the relay does about it. */
+  /** Sends `rate` events a second, whether or not the relay keeps up. */
   async paced(rate: number, seconds: number, send = (): Promise<unknown> => this.send()): Promise<void> {
     const began = performance.now()
     const under = new Set<Promise<unknown>>()
@@ -107,7 +107,7 @@ export class Receiver {
   times = new Map<number, number>()
   /** Number of bodies that differ from the sent ones. */
   altered = 0
-  /** Requests, whatever became of them. */
+  /** Number of requests, whatever their outcome. */
   requests = 0
   answer: Answer = () => undefined
   bodyOf = bodyOf
@@ -189,7 +189,7 @@ export class Ends {
     this.late.answer = () => undefined
   }
 
-  /** Acknowledged, and not at both. */
+  /** Acknowledged events that are not at both receivers. */
   lost(sender: Sender): ReadonlyArray<number> {
     return [...sender.acknowledged].filter((number) => !this.live.times.has(number) || !this.late.times.has(number))
   }

@@ -29,7 +29,7 @@ export class Plan {
   #spoiled = 0
   #made = 0
 
-  /** `certificates` are those that the listener has in turn: its `tls`. */
+  /** `certificates` are the listener's values of `tls`, in turn. */
   constructor(urls: ReadonlyArray<string>, certificates: ReadonlyArray<Tls>, expired: Tls, random: () => number) {
     this.#urls = urls
     this.#certificates = certificates

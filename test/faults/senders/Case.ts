@@ -66,7 +66,7 @@ export const kind =
     return { kind, name, bytes: request, signed: signed.map(bytes), answers, ...why, mayBeCut, isLast, at }
   }
 
-/** Where Bun and Deno part, once for all that meet it. */
+/** Differences between Bun and Deno, stated once for all cases that meet them. */
 export const differences = {
   chunk: { bun: 400, deno: nothing, why: "Deno ends the connection of a broken chunk without an answer" },
   size: { bun: 400, deno: nothing, why: "Deno waits for as much as the chunk says, up to the limit and the deadline" },
@@ -77,7 +77,10 @@ export const differences = {
   upgrade: { bun: 202, deno: 400, why: "Deno leaves the body of an upgrade to the other protocol" },
 } as const satisfies Record<string, Expected>
 
-/** A head of lines as they are (latin1, so that any byte can be written), and what follows it. */
+/**
+ * Makes a request from the lines of its head, as they are, and a body. The head is latin1, so that any byte can be
+ * written.
+ */
 export const request = (head: ReadonlyArray<string>, body: string | Uint8Array = ""): Uint8Array =>
   Buffer.concat([Buffer.from(`${head.join("\r\n")}\r\n\r\n`, "latin1"), bytes(body)])
 
@@ -89,7 +92,7 @@ export interface Parts {
   readonly line?: string
   /** Host, and the lines that mark the end of the body. */
   readonly framing?: ReadonlyArray<string>
-  /** The sender's headers that are other than usual; `undefined` leaves one out. */
+  /** Headers of the sender that differ from the usual ones; `undefined` omits a header. */
   readonly changes?: Changes
   /** Further lines, as they are. */
   readonly more?: ReadonlyArray<string>

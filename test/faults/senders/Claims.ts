@@ -1,7 +1,6 @@
 /**
- * Bodies that are announced and don't come, or come in part, without a valid
- * signature among them: they must not keep an honest sender out, whatever they
- * announce, and not for a moment.
+ * Announced bodies that don't come, or come in part, all without a valid signature. They must not keep an honest sender
+ * out, whatever they announce, and not for a moment.
  */
 import { envelope, headers, startTarget, type Target } from "../../e2e/http/fixture.ts"
 import * as Raw from "../../e2e/http/Raw.ts"

@@ -1,10 +1,9 @@
 /**
- * Input that is made to be slow: eight times as much of it may cost about
- * eight times as much, and never sixty-four.
+ * Input that is made to be slow: eight times as much of it may cost about eight times as much, and never sixty-four
+ * times.
  *
- * **Guarantee.** Nothing that a sender can say, and no config, takes time by the
- * square of its length. What takes no time worth telling, whatever its growth,
- * passes: a machine that stumbles is not the relay's fault.
+ * **Guarantee.** Nothing that a sender can send, and no config, takes time by the square of its length. Work that takes
+ * too little time to matter passes, whatever its growth: a machine that stumbles is not the relay's fault.
  */
 import { Effect } from "effect"
 import { load } from "../../../src/config/load/Load.ts"
@@ -150,7 +149,7 @@ const works: ReadonlyArray<readonly [name: string, size: number, work: Work]> = 
 ]
 
 const factor = 8
-/** Linear is 8, a square 64; between them noise has its place. */
+/** A linear cost grows by 8 and a square by 64. The limit between them leaves room for noise. */
 const limit = 32
 const worthTelling = 100
 

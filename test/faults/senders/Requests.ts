@@ -1,10 +1,9 @@
 /**
- * Hostile requests over raw TCP: every case of the table, then good requests
- * with random damage, then a look at all that the relay kept of it.
+ * Hostile requests over raw TCP: every case of the table, then good requests with random damage, then a comparison with
+ * everything that the relay kept.
  *
- * **Guarantee.** The relay lives, answers a good delivery after each kind, says
- * nothing of itself in an answer, and its journal and sink hold the accepted
- * bodies, byte for byte, and nothing else.
+ * **Guarantee.** The relay lives, answers a good delivery after each kind, reveals nothing about itself in an answer,
+ * and its journal and sink hold the accepted bodies, byte for byte, and nothing else.
  */
 import { createHmac } from "node:crypto"
 import { readFileSync } from "node:fs"

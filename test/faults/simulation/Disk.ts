@@ -76,7 +76,7 @@ const opened = (descriptor: string): string | undefined => {
 }
 
 export class Disk {
-  /** Asked at each COMMIT. */
+  /** Called at each COMMIT. */
   commitFault: () => CommitFault | undefined = () => undefined
   /** Whether the process dies in the middle of this checkpoint. */
   crashInCheckpoint: () => boolean = () => false
@@ -130,7 +130,7 @@ export class Disk {
     rmSync(this.#root, { recursive: true, force: true })
   }
 
-  /** Stands between the journal and SQLite while `work` runs. */
+  /** Intercepts the journal's calls to SQLite while `work` runs. */
   watch<A>(work: () => A): A {
     const { prepare } = DatabaseSync.prototype
     const open = this.#open

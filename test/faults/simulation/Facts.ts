@@ -1,7 +1,7 @@
 /** The oracle's records: bodies, their outcomes, and the history that a failing seed prints. */
 import type { Event } from "../../../src/event/Event.ts"
 
-/** One time that a body was appended to the journal. */
+/** One append of a body to the journal. */
 export interface Sending {
   readonly sinks: ReadonlyArray<string>
   readonly at: number

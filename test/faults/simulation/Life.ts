@@ -33,7 +33,7 @@ export interface Placed {
   readonly tuned: number
 }
 
-/** The relay's inside, for what runs beside it. */
+/** The relay's inside, for the work beside it. */
 export interface Inside {
   readonly router: () => Router.Router
   /** Puts another config in force, as `relay reload` does. */
@@ -47,7 +47,7 @@ export interface LifeOptions {
   readonly world: World
   readonly oracle: Oracle
   readonly journal: Layer.Layer<Journal | Archive, JournalError>
-  /** A bug planted between the journal and all who use it: the oracle must notice. */
+  /** A bug planted between the journal and its users, which the oracle must notice. */
   readonly planted: Planted | undefined
   readonly sinks: ReadonlyArray<Placed>
   readonly routes: ReadonlyArray<Router.Route>

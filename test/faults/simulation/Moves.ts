@@ -3,11 +3,11 @@ import type { Known } from "./Facts.ts"
 
 export class Moves {
   readonly #movedTo = new Map<string, Set<string>>()
-  /** Lanes that took over what another was promised. */
+  /** Lanes that took over another lane's promises. */
   readonly #targets = new Set<string>()
-  /** Lanes that the operator moved others' events into: what waited for a retry there knows no order. */
+  /** Lanes into which the operator moved events of other lanes. Events that waited for a retry have no order there. */
   readonly #mixed = new Set<string>()
-  /** Lanes whose events the operator gave up, and dead letters that one dropped: `lane` and the event's name. */
+  /** Lanes whose events the operator gave up, and dropped dead letters: `lane` and the event's name. */
   readonly #givenUp = new Set<string>()
   /** By former name, the names that a config gave a lane. */
   readonly #renamedTo = new Map<string, string>()
@@ -58,7 +58,7 @@ export class Moves {
     return this.#movedTo.size > 0
   }
 
-  /** The lane itself and all that took over from it. */
+  /** The lane itself, and all lanes that took over from it. */
   after(lane: string): ReadonlySet<string> {
     const found = new Set([lane])
     for (const one of found) for (const target of this.#movedTo.get(one) ?? []) found.add(target)

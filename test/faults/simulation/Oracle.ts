@@ -34,7 +34,7 @@ export class Oracle extends History {
   readonly rules = new Map<string, Rules>()
   readonly #known = new Map<number | bigint, Known>()
   readonly #receipts = new Map<string, Map<number, Receipt>>()
-  /** Taken by the sink, by lane, and not in a settlement yet. */
+  /** By lane, the receipts that the sink has taken and no settlement has yet. */
   #unsettled = new Map<string, Array<Receipt>>()
   /** By sink, webhook and idempotency key. */
   readonly #byKey = new Map<string, Known>()
@@ -104,7 +104,7 @@ export class Oracle extends History {
       return
     }
     if (before.length === 0) this.fail("answered as a duplicate, and nothing like it was kept", known)
-    // Which of those that may be in the journal is there, nobody outside can tell.
+    // It is unknown outside which of the possible bodies is in the journal.
     for (const sink of before[0]?.sinks ?? []) {
       if (before.every(({ sinks }) => sinks.includes(sink))) known.promised.add(sink)
     }
@@ -239,7 +239,9 @@ export class Oracle extends History {
     return known
   }
 
-  /** Sent again although the sink has taken it: a crash may do that, so often and no more. */
+  /**
+   * Checks an event that is sent again although the sink has taken it. Only a crash may repeat events, up to the bound.
+   */
   #again(sink: string, receipt: Receipt): void {
     if (receipt.stored) this.fail(`${sink} gets it again although its end was on disk`, receipt.known)
     if (receipt.applied === 0 || receipt.answer === "not taken") return
@@ -327,7 +329,7 @@ export class Oracle extends History {
     this.#replays = this.#replays.filter((replay) => replay.sink !== lane || replay.sequence !== sequence)
   }
 
-  /** The operator had it sent again: that is a promise of its own. */
+  /** A replay by the operator is a promise of its own. */
   replayed(entry: Entry, sink: string): void {
     const known = this.#known.get(Bun.hash(entry.event.body))
     if (known === undefined) this.fail(`#${entry.sequence} is replayed with a body that nobody sent`)
@@ -381,7 +383,7 @@ export class Oracle extends History {
     return false
   }
 
-  /** A dead letter says why, and it is so. */
+  /** A dead letter must state a reason, and the reason must be true. */
   #deserved({ lane, sequence, attempts, entry }: StoredDeadLetter, known: Known): void {
     const last = attempts.at(-1)
     if (last === undefined || last.message === "") {

@@ -122,7 +122,7 @@ export interface Plan {
   /** When the faults are over: sinks heal, the disk too. */
   readonly faultsUntil: number
   readonly events: number
-  /** In these times such a share of the commits fails. */
+  /** Periods in which a share of the commits fails. */
   readonly badDisk: ReadonlyArray<{
     readonly from: number
     readonly until: number

@@ -41,7 +41,7 @@ describe("the simulation", () => {
       ...journal,
       append: (event, sinks) => (++count % 50 === 0 ? Effect.succeed("appended") : journal.append(event, sinks)),
     })
-    // Where it is sent again first, that tells.
+    // If a lost event is sent again first, its duplicate is reported instead.
     expect(found(careless)).toMatch(/was promised an event that it never got|a duplicate was kept as an event/)
   })
 

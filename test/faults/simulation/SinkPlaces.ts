@@ -99,7 +99,7 @@ export class SinkPlaces {
       case "rename": {
         if (placed === undefined) return
         const sink = this.#newSink(placed.sink)
-        // Renamed twice, the first may have been cut short: then it is a lane that nobody has heard of.
+        // After two renames, the first may have been cut short. Then the config's former name belongs to no known lane.
         sink.paused = placed.sink.paused && placed.renamedFrom === undefined
         this.#put(place, { sink, renamedFrom: placed.sink.name, tuned: 0 })
         this.#oracle.moves.renamed(placed.sink.name, sink.name)

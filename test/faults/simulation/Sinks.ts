@@ -31,7 +31,7 @@ const tolerance = 60
 /** The message of a simulated sink's bug, which is expected in the log. */
 export const simulatedBug = "simulated: a bug"
 
-/** So often may an event that drops connections be tried within a second. */
+/** Largest number of attempts within a second at an event that drops connections. */
 const triesInSecond = 30
 
 /** The life in which a sink is called. */
@@ -89,7 +89,7 @@ export class SimulatedSink {
     }
   }
 
-  /** Whether, and how, it can't bear an event. Heartbeats it can. */
+  /** Reports whether the sink can't bear an event in a way. It can bear heartbeats. */
   unbearable({ body, accountId }: Event, how: Unbearable): boolean {
     if (accountId === heartbeat) return false
     return (crc32(body, { drops: 1, bug: 2, unrenderable: 3 }[how]) % 1_000) / 1_000 < this.plan.unbearable[how]
@@ -243,7 +243,7 @@ export class SimulatedSink {
   }
 }
 
-/** The account of events that flow when all else is quiet: what fails while they pass is at fault itself. */
+/** The account of events that succeed when all else is quiet: an event that fails meanwhile is at fault itself. */
 export const heartbeat = "acct_heartbeat"
 
 const refusal = (behaviour: "away" | "throttles" | "misconfigured" | "refuses" | "fails", draw: Draw): Reason => {

@@ -20,7 +20,7 @@ interface Timer {
   readonly run: () => void
 }
 
-/** Steps after which a life that does not come to its end runs in a circle. */
+/** Steps after which a life that does not end must be in an endless loop. */
 const endless = 1_000_000
 
 export class World {
@@ -77,7 +77,9 @@ export class World {
     }
   }
 
-  /** Whatever touches a fiber from outside does it here: much of what follows runs at once, without a step. */
+  /**
+   * Code that touches a fiber from outside must run here, because many of its effects run immediately, without a step.
+   */
   within<A>(work: () => A): A {
     const uninstall = this.#install()
     try {

@@ -11,7 +11,7 @@ const rate = 200
 const pause = 300
 
 export interface Service {
-  /** The sink. */
+  /** The sink's config. */
   readonly config: object
   readonly kill: () => Promise<void>
   readonly start: () => Promise<void>

@@ -107,7 +107,7 @@ export const roomLine: Line = {
     const gone = await windowsOf(subject, windows)
     clearInterval(looking)
     const backlog = (await subject.metric("relay_lane_backlog_events")).get("away") ?? 0
-    // Between two looks, which come late on a busy machine, an append makes its room itself once the journal is full.
+    // Between two checks, which come late on a busy machine, an append frees its own space once the journal is full.
     const allowed = maxSize + backlog * bodyBytes * 1.5
     if (highest > allowed) broken.push(`the journal held ${highest} bytes, ${Math.round(allowed)} at most were due`)
     if (backlog === 0) broken.push("nothing waited for the sink that is away: the line proves nothing")
@@ -129,7 +129,7 @@ export const roomLine: Line = {
   },
 }
 
-/** Gives each event that waits for a retry a long past, as an older relay would have kept it. */
+/** Gives each event that waits for a retry many attempts, as an older relay would have stored them. */
 const age = (path: string): number => {
   const db = new DatabaseSync(path)
   try {
@@ -141,7 +141,7 @@ const age = (path: string): number => {
   }
 }
 
-/** Looks at everything ten times a second, as nobody does. */
+/** Reads the status and the metrics ten times a second, more often than any real client. */
 const looking = (subject: Subject): (() => void) => {
   const timer = setInterval(() => {
     void subject.status().catch(() => {})
@@ -156,7 +156,7 @@ export const waitingLine: Line = {
   run: async (options): Promise<Outcome> => {
     const { waiting, windows } = options.long ? sizes.long : sizes.normal
     const [up, picky] = [new Receiver(), new Receiver()]
-    // Every other one passes: a sink that fails everything would be waited for, and its events not charged.
+    // Every second request succeeds. If all failed, the relay would wait for the sink and charge no event.
     picky.answer = () => (picky.requests % 2 === 0 ? new Response(null, { status: 500 }) : undefined)
     // Enough events may wait for a retry, and none of them pauses the lane.
     const delivery = { retry: { initial: "24 hours", max: "24 hours" }, maxRetrying: waiting * 2, pauseAfter: 10_000 }

@@ -21,7 +21,7 @@ const answers = (status: number, headers: Record<string, string> = {}) => ({
 const asked = 2
 const unasked = 5
 
-/** A throttled sink is left alone until it said so: a burst at first, then one probe a wait. */
+/** A throttled sink is left alone for the time that it asked for: a burst at first, then one probe per wait. */
 const leftAlone = (wait: number): NonNullable<Trial["meanwhile"]> => {
   const atOnce = 32
   return ({ bad, seconds, sent }) => {
@@ -109,7 +109,7 @@ const endlessAnswers: Trial = {
   },
 }
 
-/** Where they lead nobody may follow: neither to a file nor to another server. */
+/** Redirects must not be followed, neither to a file nor to another server. */
 const redirects = (): Trial => {
   const elsewhere = new Receiver()
   const targets = ["file:///etc/passwd", elsewhere.url, "ftp://127.0.0.1/", "//[::1]/"]
@@ -138,7 +138,7 @@ const redirects = (): Trial => {
   }
 }
 
-/** One in a hundred never passes: it becomes a dead letter, and holds nobody up. */
+/** One event in a hundred never succeeds. It becomes a dead letter, and delays no other event. */
 const poison: Trial = {
   name: "sink-poison",
   fault: "a sink refuses one event in a hundred",

@@ -27,7 +27,7 @@ Bun.serve({
     if (action === "DescribeEventBus") return Response.json({ Name: "events" })
     const { Entries = [] } = (await request.json()) as { readonly Entries?: ReadonlyArray<Sent> }
     appendFileSync(file, Entries.map(({ MessageBody, Detail }) => `${MessageBody ?? Detail}\n`).join(""))
-    // A kill may come between: then it has what nobody knows it has.
+    // A kill may come in between. Then the file has events whose sender got no answer.
     await Bun.sleep(2)
     return action === "PutEvents"
       ? Response.json({ FailedEntryCount: 0, Entries: Entries.map((_, at) => ({ EventId: String(at) })) })

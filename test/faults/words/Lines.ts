@@ -54,10 +54,10 @@ const printed = (world: World, ...words: ReadonlyArray<string>): Promise<Readonl
     run(world, "events", "--limit", "1000", ...words, ...before.flatMap((place) => ["--before", place])),
   )
 
-/** So many commands are compared, one each time. */
+/** Number of commands to compare, one each time. */
 const commands = 8
 
-/** Everything that costs a request; `by` says which command is run besides. */
+/** Compares everything that takes only a request. `by` selects a command to compare as well. */
 const compared = async (world: World, by: number): Promise<Statements> => {
   const say = new Statements(world)
   status(say, await get<Status>(world, "/status"))
@@ -86,7 +86,7 @@ const compared = async (world: World, by: number): Promise<Statements> => {
   return say
 }
 
-/** The commands that tell of events. */
+/** The commands that report events. */
 const commanded = async (say: Statements, by: number, explained: number): Promise<void> => {
   const { world } = say
   if (by === 4) {

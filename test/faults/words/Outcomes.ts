@@ -1,4 +1,4 @@
-/** The outcomes of each event at each sink, as `events`, `explain` and the page tell of them. */
+/** The outcomes of each event at each sink, as `events`, `explain` and the page report them. */
 import type { Event } from "../../../src/admin/api/EventApi.ts"
 import { numberOf } from "../relay/Traffic.ts"
 import type { Place } from "./Place.ts"

@@ -35,7 +35,7 @@ class Keys {
 export class Place {
   readonly receiver = new Receiver()
   mode: Mode = "taking"
-  /** In which mode it answered last: the relay knows of no other until its next attempt. */
+  /** The mode of its last answer: the relay knows of no other until its next attempt. */
   answered: Mode = "taking"
   isPaused = false
   isInConfig = true

@@ -46,14 +46,14 @@ export const conditionsOf = (place: Place): ReadonlyArray<Lane["condition"]> => 
   if (place.passes) return ["running"]
   const known = place.answered === "denying" ? "misconfigured" : "waiting"
   if (place.owed < telling) return ["running", "waiting", "misconfigured"]
-  // Who is away does not say when it was tried.
+  // A receiver that is away can't record an attempt, so the relay may have made one.
   return known === "misconfigured" && place.mode === "away" ? [known, "waiting"] : [known]
 }
 
 /** A lane without a sink stays until an operator drops it. An empty lane need not be reported. */
 const isListed = (place: Place): boolean => place.isInConfig || place.owed + place.deadLetters.length > 0
 
-/** The lanes, as `status`, `lanes list` and the API tell of them. */
+/** Compares the lanes in `status`, `lanes list` and the API. */
 export const lanes = (say: Statements, from: string, told: ReadonlyArray<Lane>): void => {
   const { places, quarantined } = say.world
   for (const place of places) {
@@ -124,7 +124,7 @@ const hour = (
   say.within(`${from}, delivered`, told.delivered, all - forgotten.delivered, all)
 }
 
-/** The page's graph has the steps that are over: no more than there is. */
+/** The page's graph has finished steps only, so it may report less than the truth. */
 export const history = (say: Statements, told: RelayHistory): void => {
   const { hour, delivered } = say.world
   const sum = (counts: ReadonlyArray<number>) => counts.reduce((all, count) => all + count, 0)
@@ -216,7 +216,7 @@ export const files = (say: Statements): void => {
   }
 }
 
-/** The log tells of what happened, and of nothing else. */
+/** The log must report everything that happened, and nothing else. */
 export const log = (say: Statements): void => {
   const { world } = say
   for (const place of world.places) {

@@ -44,13 +44,13 @@ export const event = (to: SinkName, object: string, changes: Changes = {}): { id
 
 const nothing = () => undefined
 
-/** A case of one event, made of its object. */
+/** Makes a case of one event from its object. */
 export const content = (name: string, to: SinkName, object: string, fate: Fate, changes: Changes = {}): Content => {
   const { id, body } = event(to, object, changes)
   return of(name, to, [body], fate, { ...changes, id })
 }
 
-/** A case of bodies as they are. */
+/** Makes a case from whole bodies. */
 export const of = (
   name: string,
   to: SinkName,
@@ -59,7 +59,7 @@ export const of = (
   { id = "", webhook = "scheduling", headers = {}, looks = nothing, within = 15 }: Changes = {},
 ): Content => ({ name, to, bodies, id, fate, webhook, headers, looks, within })
 
-/** Objects, or arrays, so deep. `JSON.parse` takes them; `JSON.stringify` and whatever else recurses may not. */
+/** Objects or arrays nested this deep. `JSON.parse` accepts them; `JSON.stringify` and other recursive code may not. */
 export const objects = (depth: number): string => `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`
 export const arrays = (depth: number): string => `${"[".repeat(depth)}${"]".repeat(depth)}`
 /** The whole of the default `maxBody`: what fails at 40,000 fails here on any stack. */

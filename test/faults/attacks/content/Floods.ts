@@ -24,7 +24,7 @@ interface Flood {
   readonly to: SinkName
   readonly count: number
   readonly make: (number: number) => { readonly id: string; readonly body: string }
-  /** Other than each at its sink by its id. */
+  /** Counts arrivals, if not by the id of each event at its sink. */
   readonly arrived?: (stage: Stage) => number
 }
 

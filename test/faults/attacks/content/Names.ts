@@ -3,7 +3,7 @@ import { type Content, content, delivered, event, of, quarantined, refused } fro
 
 const made = (to: Parameters<typeof event>[0], object = "{}", changes = {}) => event(to, object, changes).body
 
-/** One id under which all of these came: each is another event. */
+/** Bodies with the same id: each is another event. */
 const bodiesOf = (id: string, count: number): ReadonlyArray<string> =>
   Array.from({ length: count }, (_, number) => made("cloud", `{"n":${number}}`, { id }))
 

@@ -9,7 +9,9 @@ const others = "the other sink has every event; none is refused"
 
 const fifo = (path: string): void => void execFileSync("mkfifo", [path])
 
-/** The config's file is made into something, which is refused within seconds, and then into itself again. */
+/**
+ * A case whose config file becomes something else. A reload refuses it within seconds, and then accepts a correct file.
+ */
 const config = (name: string, make: (file: string, play: Play) => void): Case => ({
   name: `the config becomes ${name}`,
   meanwhile: stays,
@@ -89,7 +91,7 @@ const output = (
       }
     })
     const late = numbersIn(texts.join("\n"))
-    // The very last ones may be on their way.
+    // The very last events may still be in flight.
     const missing = after.slice(0, 30).filter((number) => !late.has(number) && !early.has(number))
     play.check(missing.length === 0, `${missing.length} of 30 are in no file`)
     play.lost += missing.length

@@ -1,4 +1,4 @@
-/** Sinks that are removed, renamed and brought back, with all that can wait for them. */
+/** Sinks that are removed, renamed and brought back, with every kind of pending event. */
 import { attack, attackWhile, type Case, type Play } from "../Play.ts"
 
 /** Events wait for the sink `a`: as retries, because its receiver fails. */

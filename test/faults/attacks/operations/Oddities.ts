@@ -8,7 +8,7 @@ import { attack, attackWhile, type Case, type Play } from "../Play.ts"
 const others = "the other sink has every event; none is refused"
 const secrets = [{ name: "faults", value: "only-the-fault-campaign-knows" }]
 
-/** Which of these events a text tells of. */
+/** Returns the number of these events that a text lacks. */
 const missingIn = (text: string, numbers: ReadonlyArray<number>): number => {
   const there = new Set([...text.matchAll(/"id":"evt_(\d+)"/g)].map(([, number]) => Number(number)))
   return numbers.filter((number) => !there.has(number)).length

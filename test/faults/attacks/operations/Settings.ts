@@ -5,7 +5,7 @@ import { attack, attackWhile, type Case, type Play } from "../Play.ts"
 
 const others = "the other sink has every event; none is refused"
 
-/** Events wait for `a`; then its config goes through these, and all of it is delivered, once. */
+/** Events wait for `a` while its config takes each of these forms. Then all are delivered, at most `atMost` times. */
 const through = (name: string, first: object, steps: ReadonlyArray<object>, atMost = 1): Case => ({
   name,
   meanwhile: others,

@@ -34,7 +34,7 @@ export interface Fault {
   /** The write-ahead log, or the journal's file itself. */
   readonly on: "wal" | "file"
   readonly times: number
-  /** So many of them pass before the first fails. */
+  /** Number of calls that succeed before the first fails. */
   readonly passFirst?: number
 }
 
@@ -82,7 +82,7 @@ export class Shim {
     return bytes.readUInt32LE()
   }
 
-  /** The process dies, as by kill -9, right after its next `writes`th write: before the sync that follows. */
+  /** Kills the process, as kill -9 does, right after its next `writes`th write and before the sync that follows. */
   dieAfter(writes: number): void {
     this.#put64(at.lastWrite, writes)
   }

@@ -1,4 +1,4 @@
-/** Bodies: JSON that hurts, text that is none, content types, encodings, and too much of it. Signed, all of them. */
+/** Signed bodies: harmful JSON, text that is invalid, content types, encodings, and too much of everything. */
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib"
 import { type Changes, envelope } from "../../../e2e/http/fixture.ts"
 import * as Case from "../Case.ts"
@@ -6,7 +6,7 @@ import * as Case from "../Case.ts"
 const { delivery, host } = Case
 const picky = "POST /hooks/picky HTTP/1.1"
 
-/** Tells bodies apart that would otherwise be the same. */
+/** Makes bodies differ that would otherwise be the same. */
 let serial = 0
 const mark = (): string => {
   serial += 1
@@ -72,7 +72,7 @@ const sized = (name: string, size: number, expected: Case.Expected) => {
 const declared = (name: string, bytes: string, expected: Case.Expected) =>
   sizes(name, delivery("", { framing: [host, `Content-Length: ${bytes}`] }), [], expected)
 
-/** Bun counts before it asks us. */
+/** Bun checks a length before the relay sees the request. */
 const malformed = { bun: 413, deno: 400, why: "Bun has a limit of its own" } as const
 
 const utf8 = (...codes: ReadonlyArray<number>): Uint8Array => Uint8Array.from(codes)

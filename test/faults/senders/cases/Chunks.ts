@@ -1,4 +1,4 @@
-/** Chunks that are not as they should be. */
+/** Malformed chunks. */
 import { envelope } from "../../../e2e/http/fixture.ts"
 import * as Case from "../Case.ts"
 

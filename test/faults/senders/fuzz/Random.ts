@@ -6,7 +6,7 @@ export interface Random {
   readonly below: (end: number) => number
   readonly chance: (probability: number) => boolean
   readonly pick: <A>(from: ReadonlyArray<A>) => A
-  /** So many, at most, of what `make` gives. */
+  /** At most `most` results of `make`. */
   readonly some: <A>(most: number, make: () => A) => ReadonlyArray<A>
   /** Pieces that mean something to a parser, in a row. */
   readonly trouble: (most: number) => string
