@@ -47,7 +47,7 @@ const filesOf = async (archive: string): Promise<ReadonlyArray<Entry>> => {
   return entries
 }
 
-/** `architecture` is as Debian calls it. */
+/** Fetches the base for a processor, by Debian's name for it. */
 export const fetchBase = async (architecture: string): Promise<Base> => {
   const directory = mkdtempSync(join(tmpdir(), "relay-base-"))
   try {

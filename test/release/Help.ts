@@ -9,7 +9,7 @@ export type Program = ReadonlyArray<string>
 const shells = ["bash", "zsh", "fish"] as const
 
 export interface Help {
-  /** relay(1) as roff. */
+  /** The manual page relay(1) as roff. */
   readonly manual: string
   readonly completions: Readonly<Record<(typeof shells)[number], string>>
 }
@@ -26,7 +26,7 @@ const completions = async (program: Program): Promise<Help["completions"]> => {
   return { bash, zsh, fish }
 }
 
-/** Help by its headings: `USAGE` and the lines below it. */
+/** A command's help by heading, such as `USAGE` with the lines below it. */
 type Sections = ReadonlyMap<string, ReadonlyArray<string>>
 
 const sections = (help: string): Sections => {
@@ -42,7 +42,7 @@ const sections = (help: string): Sections => {
   return found
 }
 
-/** The commands below one, by its help. */
+/** The subcommands of a command, from its help. */
 const below = (help: Sections): ReadonlyArray<string> =>
   (help.get("SUBCOMMANDS") ?? []).flatMap((line) => /^[a-z][a-z-]*/.exec(line)?.[0] ?? [])
 
@@ -56,7 +56,7 @@ const commands = async (
   return [[["relay", ...path].join(" "), help], ...others.flat()]
 }
 
-/** Text that roff prints as it is. */
+/** Escapes text so that roff prints it unchanged. */
 const roff = (text: string): string =>
   text.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^[.']/, "\\&$&").trimEnd()
 
@@ -72,7 +72,7 @@ const described = (help: Sections): ReadonlyArray<string> =>
 const listed = (title: string, lines: ReadonlyArray<string> = []): ReadonlyArray<string> =>
   lines.length === 0 ? [] : [".PP", title, ...lines.flatMap(definition)]
 
-/** relay(1), with a section for each command. */
+/** The manual page relay(1), with a section for each command. */
 const manualPage = async (program: Program, { version, time }: Version): Promise<string> => {
   const [[, relay] = ["", new Map() as Sections], ...others] = await commands(program)
   const day = new Date(time * 1000).toISOString().slice(0, 10)

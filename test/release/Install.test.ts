@@ -1,9 +1,8 @@
 /**
- * The packages under systemd: installed, started, upgraded under load, removed
- * and purged, on a machine of its own (`test/parts/Machine.ts`). The `.deb` is at
- * home there; the `.rpm` is installed by rpm, which Debian has too. RESTARTS is the
- * number of upgrades and restarts under load, KEPT the number of events in the
- * journal then.
+ * The packages under systemd: installed, started, upgraded under load, removed and purged, on a machine of its own
+ * (`test/parts/Machine.ts`). The machine is Debian, which installs the `.deb`. It also has rpm, which installs the
+ * `.rpm`. RESTARTS is the number of upgrades and restarts under load, and KEPT the number of events in the journal at
+ * that time.
  */
 
 import { afterAll, beforeAll, expect, test } from "bun:test"
@@ -28,14 +27,14 @@ import { versionOf } from "./Version.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "relay-install-"))
 afterAll(() => rmSync(directory, { recursive: true }))
-/** Rounds of an upgrade and a restart under load, and the events that the journal keeps. */
+/** The number of upgrades and restarts under load, and of events in the journal. */
 const rounds = Number(process.env.RESTARTS ?? 1)
 const keptEvents = Number(process.env.KEPT ?? 20_000)
 const config = "/etc/relay/relay.config.json"
 const archive = "/var/lib/relay/events.ndjson"
 /** The path of a program without a package. It isn't below /tmp, because the machine doesn't see this one's /tmp. */
 const program = "/opt/relay/relay"
-/** The lines below a heading of the operations page. */
+/** The commands below a heading of the operations page. */
 const procedure = (title: string): ReadonlyArray<string> =>
   operations
     .split(new RegExp(`^##? ${title}$`, "m"))[1]
@@ -52,7 +51,7 @@ const packaged = async (tree: string, binary: string, into: string): Promise<voi
   for (const format of ["deb", "rpm"] as const) await LinuxPackages.make(format, names, parts)
 }
 
-/** This tree as its next version, with another config in the package. */
+/** Copies this tree as its next version, with another config in the package. */
 const nextVersion = (): string => {
   const tree = join(directory, "next")
   copyTree(tree)
@@ -64,7 +63,7 @@ const nextVersion = (): string => {
   return tree
 }
 
-/** A copy of this machine would have it too. */
+/** A relay installed on this machine would also be in its copy. */
 const installed = ["/etc/relay", "/var/lib/relay", "/usr/bin/relay"].some((path) => existsSync(path))
 const lacking =
   OtherMachine.reasonToSkip() ??
@@ -82,7 +81,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     await packaged(root, relayBinary(), join(directory, "0"))
     await packaged(next, await compile(next, target, join(directory, "built")), join(directory, "1"))
     machine = await OtherMachine.startMachine()
-    // Not the relay's: it takes seconds, for all the manual pages of a system.
+    // Otherwise each installation would index the manual pages of the whole system, which takes seconds.
     rmSync(machine.path("/var/lib/man-db/auto-update"), { force: true })
     for (const version of ["0", "1"]) {
       cpSync(join(directory, version), machine.path(`/opt/${version}`), { recursive: true })
@@ -98,12 +97,12 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
     if (code !== 0) throw new Error(`${command.join(" ")}: ${code}\n${stdout}${stderr}`)
     return stdout
   }
-  /** Beside the first version's packages. */
+  /** Runs a script in the directory of the first version's packages. */
   const shell = (script: string) => run("sh", "-ec", `cd /opt/0\n${script}`)
   const isActive = () => machine.run("systemctl", "is-active", "relay").stdout.trim()
   const there = (path: string) => existsSync(machine.path(path))
   const owned = (path: string) => run("stat", "--format", "%a %U", path).trim()
-  /** Everything on it that is called after the relay. */
+  /** All files on the machine with the relay's name. */
   const named = () => run("find", "/etc", "/usr", "/var/lib", "/run", "-xdev", "-name", "*relay*").split("\n").sort()
   const mainPid = () => run("systemctl", "show", "--property", "MainPID", "--value", "relay").trim()
   const status = () => JSON.parse(run("relay", "status", "--json"))
@@ -181,7 +180,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
       for (const path of ["/etc/relay/secrets/scheduling", "/var/lib/relay/journal.db", archive]) {
         expect([path, as("cat", path).code]).toEqual([path, 1])
       }
-      // A stranger can't read the token, and so not operate the relay.
+      // A stranger can't read the token, and so can't operate the relay.
       const stranger = machine.run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "relay", "doctor")
       expect(stranger.code).toBe(78)
       expect(stranger.stderr).toContain(`the file of "file:/etc/relay/admin-token" can't be read: permission denied`)
@@ -194,7 +193,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
   })
 
   const credentials = "/etc/systemd/system/relay.service.d/credentials.conf"
-  /** Has the unit load more credentials. */
+  /** Makes the unit load more credentials. */
   const load = (...names: ReadonlyArray<string>) => {
     mkdirSync(machine.path(dirname(credentials)), { recursive: true })
     const lines = names.map((name) => `LoadCredential=${name}:/etc/relay/secrets/${name}`)
@@ -222,7 +221,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
       const refused = machine.run("relay", "reload")
       expect(refused.code).toBe(78)
       expect(refused.stderr).toContain("systemd copies a new one when it starts the service: `systemctl restart relay`")
-      // Some versions of systemd copy credentials for each command that they run, and so at a reload.
+      // Some versions of systemd copy the credentials for each command that they run, including a reload.
       const isReloaded = machine.run("systemctl", "reload", "relay").code === 0
       expect(secrets()).toEqual(isReloaded ? ["new", "main"] : ["main"])
       run("systemctl", "restart", "relay")
@@ -432,7 +431,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
   test.skipIf(!rpm)(
     "the .rpm is installed, upgraded and downgraded while it runs, and erased but for the journal and the config",
     () => {
-      // Dependencies are not checked: rpm has no list of what Debian installed. rpm has no purge either.
+      // Dependencies are not checked, because rpm has no list of Debian's packages. rpm has no purge either.
       const rpmRun = (flag: string, ...words: ReadonlyArray<string>) => shell(`rpm ${flag} --nodeps ${words.join(" ")}`)
       expect(rpmRun("-i", "*.rpm")).toContain("Put the webhook's signing secret")
       shell(installing.slice(1).join("\n"))
@@ -444,7 +443,7 @@ suiteUnless(lacking, "the packages on Debian under systemd", () => {
       expect([isActive(), status().version, status().journal.head]).toEqual(["active", "99.0.0", 1])
       expect(readFileSync(machine.path(config), "utf8")).toBe(edited())
       expect(there(`${config}.rpmnew`)).toBe(true)
-      // The version before can read the journal, because the schema is the same.
+      // The previous version can read the journal, because the schema is the same.
       const upgraded = mainPid()
       rpmRun("-U --oldpackage", "*.rpm")
       expect(mainPid()).not.toBe(upgraded)

@@ -20,7 +20,7 @@ const replaced = (text: string, ...changes: ReadonlyArray<readonly [from: string
     return changed
   }, text)
 
-/** config/deploy/relay.service with the program and the user that the package brings. */
+/** config/deploy/relay.service with the program and the user from the package. */
 export const unitOf = (unit: string): string =>
   replaced(
     unit,
@@ -37,17 +37,17 @@ const docs = "/usr/share/doc/relay"
 
 const packaged = "config/deploy/packaged.json"
 const unit = "config/deploy/relay.service"
-/** The default config, which the pages show too. */
+/** The default config, which the pages also show. */
 const fallback = "relay.config.json"
 
-/** The files that are installed elsewhere than among the docs. */
+/** The files that are not installed with the docs. */
 const places: Readonly<Record<string, string>> = {
   [packaged]: "/etc/relay/relay.config.json",
   [unit]: "/usr/lib/systemd/system/relay.service",
   "config/relay.schema.json": schema,
 }
 
-/** The repository's pages and the files that they show: all below docs/ and config/ but images. */
+/** The repository's pages and the files that they show: all below docs/ and config/ except images. */
 const documented = (root: string): ReadonlyArray<string> => [
   "CHANGELOG.md",
   "SECURITY.md",

@@ -1,7 +1,7 @@
 /**
- * `.deb` and `.rpm`, made by nfpm: the program, its unit, completions, manual
- * page and config, and in `package/` what happens at install and removal. The
- * user and its directories are made there, so that a removal leaves the journal.
+ * `.deb` and `.rpm`, made by nfpm: the program, its unit, completions, manual page and config, and the scripts in
+ * `package/`, which run at installation and removal. These scripts create the user and its directories, so that a
+ * removal keeps the journal.
  */
 import { execFile } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -50,7 +50,7 @@ type Names = NonNullable<Target["packaged"]>
 
 const scripts = join(import.meta.dir, "package")
 
-/** Makes one package of the tree in `root` and gives its path. `binary` goes in. */
+/** Makes one package of the tree in `root`, with `binary`. Returns its path. */
 export const make = async (
   format: Format,
   names: Names,
@@ -67,7 +67,7 @@ export const make = async (
     readonly help: Help
     readonly binary: string
     readonly into: string
-    /** Whether it is worth compressing. */
+    /** Whether the package is kept, so that good compression is worth its time. */
     readonly isKept?: boolean
   },
 ): Promise<string> => {

@@ -39,7 +39,7 @@ suiteUnless(lacking(), "the npm package", () => {
     const version = spawnSync("npx", ["relay", "--version"], { cwd, encoding: "utf8" })
     expect(version).toMatchObject({ status: 0, stdout: expect.stringContaining(manifest.version) })
 
-    // It reads its config, and nothing that Bun would read by itself.
+    // It reads its config, and none of the files that Bun would read.
     writeFileSync(join(cwd, ".env"), `SECRET=${secret}`)
     const config = readFileSync(join(root, "relay.config.json"), "utf8")
     const text = config.replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:0")

@@ -23,7 +23,7 @@ export const make = async ({
 }): Promise<string> => {
   const read = (path: string): string => readFileSync(join(root, path), "utf8")
   const bundle = mkdtempSync(join(tmpdir(), "relay-npm-"))
-  // From the tree's own directory: the chunks' names follow from paths.
+  // The build runs in the tree's own directory, because paths determine the names of chunks.
   const args = ["build", "--target=bun", "--minify", "--splitting", "--format=esm", "src/main.ts", "--outdir", bundle]
   await promisify(execFile)(process.execPath, args, { cwd: root })
   const chunks = readdirSync(bundle).sort()

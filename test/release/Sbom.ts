@@ -22,7 +22,7 @@ interface Facts {
 
 interface Lock {
   readonly workspaces: { readonly "": Facts }
-  /** By place: `name`, or `parent/name` where two versions are needed. */
+  /** Packages by place: `name`, or `parent/name` if two versions are needed. */
   readonly packages: Readonly<
     Record<string, readonly [ident: string, registry: string, facts: Facts, integrity: string]>
   >
@@ -52,7 +52,7 @@ export interface Sbom {
   readonly dependencies: ReadonlyArray<{ readonly ref: string; readonly dependsOn: ReadonlyArray<string> }>
 }
 
-/** The names in a place, outermost first: a scope and its name are one. */
+/** The names in a place, outermost first. A scope and its name are one name. */
 const namesOf = (place: string): ReadonlyArray<string> => place.match(/@[^/]+\/[^/]+|[^/]+/g) ?? []
 
 /** The place where `name` resolves to from another place: inside it, or in the nearest enclosing place. */
@@ -66,7 +66,7 @@ const resolve = (lock: Lock, from: string, name: string): string | undefined => 
 
 const isOfOnePlatform = ({ os, cpu }: Facts): boolean => os !== undefined || cpu !== undefined
 
-/** The places that facts lead to. */
+/** The places of a package's dependencies. */
 const edges = (lock: Lock, from: string, ...wanted: ReadonlyArray<Versions | undefined>): ReadonlyArray<string> =>
   wanted
     .flatMap((versions) => Object.keys(versions ?? {}))
@@ -89,14 +89,14 @@ const hashes = (integrity: string) => {
   return [{ alg: algorithm.replace("sha", "SHA-"), content: Buffer.from(digest, "base64").toString("hex") }]
 }
 
-/** A UUID (version 8, RFC 9562) that follows from a text, so that the same release has the same. */
+/** A UUID (version 8, RFC 9562) computed from a text, so that it is reproducible. */
 const named = (text: string): string =>
   createHash("sha256")
     .update(text)
     .digest("hex")
     .replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, "$1-$2-8$3-8$4-$5")
 
-/** `root` holds `package.json`, `bun.lock` and `node_modules`; `time` is in epoch seconds. */
+/** Makes the SBOM. `root` contains `package.json`, `bun.lock` and `node_modules`; `time` is in epoch seconds. */
 export const make = (root: string, bun: string, time: number): Sbom => {
   const json = (...path: ReadonlyArray<string>): Manifest => JSON.parse(readFileSync(join(root, ...path), "utf8"))
   const own = json("package.json")

@@ -27,7 +27,7 @@ const git = (...args: ReadonlyArray<string>): void => {
   const { status, stderr } = run(["git", ...as, ...args])
   expect([args, status, status === 0 ? "" : stderr]).toEqual([args, 0, ""])
 }
-/** A key of this test, and its public part. */
+/** A key for this test, and its public part. */
 const keyOf = (name: string): readonly [file: string, key: string] => {
   const file = join(directory, name)
   expect(run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "a comment", "-f", file], directory).status).toBe(0)
@@ -150,7 +150,7 @@ suiteUnless(lacking === undefined ? undefined : `${lacking} is missing`, "a rele
   const slow = process.env.RELAY_PARTS === "1" ? undefined : "RELAY_PARTS=1 bun test compiles it from its tag"
   suiteUnless(slow, "built again from its tag", () => {
     test("has the same bytes, for one target", () => {
-      // The bundler resolves a link, so its output would name another place than an installation's.
+      // The bundler resolves links, so its output would contain other paths than an installation's.
       rmSync(join(tree, "node_modules"))
       expect(run([process.execPath, "install", "--frozen-lockfile"]).status).toBe(0)
       const { status, stderr } = release("--only", "tarballs,npm,sbom", "--target", "linux-x64", "--sign", key)

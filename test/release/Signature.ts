@@ -1,6 +1,6 @@
 /**
- * An SSH signature beside the checksums of a release. `ssh-keygen`, which every
- * Debian, macOS and Windows has, verifies it as docs/operations/install.md says.
+ * An SSH signature of the checksums of a release. `ssh-keygen`, which every Debian, macOS and Windows has, verifies it
+ * as docs/operations/install.md describes.
  */
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -9,11 +9,11 @@ import { join } from "node:path"
 import * as Checksums from "./Checksums.ts"
 import type { Publication } from "./Publisher.ts"
 
-/** OpenSSH's namespace of a signed file: a signature for another purpose doesn't verify. */
+/** OpenSSH's namespace of a signed file. A signature for another purpose doesn't verify. */
 const namespace = "file"
 const identity = "relay"
 
-/** Throws if the signature does not verify by the publisher's key. */
+/** Throws if the publisher's key doesn't verify the signature. */
 const verify = (directory: string, { key }: Publication): void => {
   const signers = mkdtempSync(join(tmpdir(), "relay-signers-"))
   try {

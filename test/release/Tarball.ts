@@ -1,13 +1,13 @@
-/** Tar archives that are the same bytes whenever, wherever and by whomever they are made. */
+/** Tar archives that have the same bytes on every machine, at every time and for every user. */
 import { promisify } from "node:util"
 import { gzip as zlibGzip } from "node:zlib"
 import { pack } from "tar-stream"
 
 export interface Entry {
-  /** Without a slash at its begin; with one at its end it is a directory. */
+  /** The path without a leading slash. A trailing slash makes it a directory. */
   readonly path: string
   readonly content?: string | Uint8Array
-  /** 0644 of a file and 0755 of a directory unless told. */
+  /** The mode (default: 0644 for a file and 0755 for a directory). */
   readonly mode?: number
   /** The number of the user and the group (default: root's). */
   readonly owner?: number
@@ -15,7 +15,7 @@ export interface Entry {
   readonly linkname?: string
 }
 
-/** `time` is in epoch seconds. */
+/** Makes an archive. `time` is in epoch seconds. */
 export const tar = async (entries: ReadonlyArray<Entry>, time: number): Promise<Buffer> => {
   const archive = pack()
   for (const { path, content = "", mode, owner = 0, linkname } of entries) {
@@ -37,5 +37,5 @@ export const tar = async (entries: ReadonlyArray<Entry>, time: number): Promise<
   return Buffer.concat(chunks)
 }
 
-/** Beside the main thread, so that two are made at once. */
+/** Compresses outside the main thread, so that two archives can be made concurrently. */
 export const gzip = (bytes: Uint8Array): Promise<Buffer> => promisify(zlibGzip)(bytes)

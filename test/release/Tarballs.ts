@@ -6,7 +6,7 @@ import { type Entry, gzip, tar } from "./Tarball.ts"
 import type { Target } from "./Targets.ts"
 import type { Version } from "./Version.ts"
 
-/** Gives the tarball's path. */
+/** Writes the tarball. Returns its path. */
 export const make = async ({
   root,
   version: { version, time },

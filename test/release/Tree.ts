@@ -1,4 +1,4 @@
-/** The source elsewhere: all that a release is made of, with its own `node_modules`. */
+/** A copy of the source with everything that a release is made of, including its own `node_modules`. */
 import { execFileSync } from "node:child_process"
 import { cpSync, mkdirSync } from "node:fs"
 import { join } from "node:path"

@@ -1,17 +1,17 @@
-/** Which version a tree is, and when it was released: `package.json` has the one, the top of CHANGELOG.md the other. */
+/** The version of a tree, from `package.json`, and the time of its release, from the top of CHANGELOG.md. */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 
 export interface Version {
   readonly version: string
   /**
-   * Epoch seconds that every file of the release bears, so that the same source
-   * gives the same bytes: SOURCE_DATE_EPOCH, else the day of the changelog's top entry.
+   * The time of every file in the release, in epoch seconds, so that the same source gives the same bytes. It is
+   * SOURCE_DATE_EPOCH, or else the day of the changelog's top entry.
    */
   readonly time: number
 }
 
-/** The changelog's entries, `## 1.2.3 (2026-11-22)`, as they stand. */
+/** The entries of the changelog, such as `## 1.2.3 (2026-11-22)`, in its order. */
 export const entries = (changelog: string): ReadonlyArray<{ readonly version: string; readonly day: string }> =>
   [...changelog.matchAll(/^## (\S+) \((\d{4}-\d\d-\d\d)\)$/gm)].map(([, version = "", day = ""]) => ({ version, day }))
 

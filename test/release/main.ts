@@ -41,7 +41,7 @@ for (const { part, why } of skipped) console.warn(`left out: ${part}: ${why}`)
 const makes = (part: Part): boolean => made.includes(part)
 const formats = (["deb", "rpm"] as const).filter(makes)
 
-/** Tarballs are for every target, packages and the image for those that have a package. */
+/** Tarballs are made for every target. Packages and the image are made for targets that have a package. */
 const compiledFor = targets.filter(
   ({ packaged }) => makes("tarballs") || (packaged !== undefined && (formats.length > 0 || makes("image"))),
 )
@@ -58,7 +58,7 @@ const step = <A>(what: string, make: () => Promise<A>): Promise<A> => {
   return make()
 }
 
-/** Two at a time: each compresses a hundred megabytes. */
+/** Works on two at a time, because each compresses a hundred megabytes. */
 const each = <A, B>(all: ReadonlyArray<A>, make: (one: A) => Promise<B>): Promise<ReadonlyArray<B>> =>
   Effect.runPromise(Effect.forEach(all, (one) => Effect.promise(() => make(one)), { concurrency: 2 }))
 
@@ -70,7 +70,7 @@ const built = await each(compiledFor, (target) =>
 )
 const own = built.find(({ target }) => target === native())
 const program = own === undefined ? [process.execPath, join(root, "src/main.ts")] : [own.binary]
-// Only tarballs and packages have it.
+// Only tarballs and packages contain the help.
 const none: Help = { manual: "", completions: { bash: "", zsh: "", fish: "" } }
 const help = built.length > 0 ? await helpOf(program, version) : none
 const release = { root, version, help, into }
