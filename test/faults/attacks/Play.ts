@@ -59,7 +59,7 @@ export class Play {
     return { type: "http", url: receiver.url, ...more }
   }
 
-  /** Writes the config: `steady` and these sinks, everything to all of them. */
+  /** Writes the config: `steady` and these sinks, with every event routed to all of them. */
   config(sinks: Sinks, changes: object = {}): void {
     const all: Sinks = { steady: this.to(this.steady), ...sinks }
     const routes = [{ name: "everything", match: "**", to: Object.keys(all) }]

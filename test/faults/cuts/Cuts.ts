@@ -92,7 +92,7 @@ const roundsOf = ({ long, seed }: Options): ReadonlyArray<Round> => {
   ).flat()
 }
 
-/** How long conversations are, by the sink. */
+/** Lengths of the conversations, by sink. */
 type Lengths = ReadonlyMap<Target, Readonly<Record<Direction, number>>>
 
 /** Sends a batch over new connections, and measures the lengths of their conversations. */
@@ -126,7 +126,7 @@ class Stage {
     }
   }
 
-  /** False when it makes no sense to go on: something never drained. */
+  /** Returns false if later rounds make no sense, because something never drained. */
   async play({ kind, direction, place, shareOf }: Round): Promise<boolean> {
     const since = Date.now()
     this.slowest = 0

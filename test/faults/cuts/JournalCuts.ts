@@ -116,7 +116,7 @@ class Stage {
     return status
   }
 
-  /** False when it makes no sense to go on. */
+  /** Returns false if later rounds make no sense. */
   async play(kind: Kind, direction: Direction, share: number): Promise<boolean> {
     const what = `${kind} ${direction} at ${share.toFixed(3)}`
     this.#proxy.arm({ kind, direction, at: Math.floor(share * this.#lengths[direction]), times })

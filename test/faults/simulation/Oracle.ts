@@ -104,7 +104,7 @@ export class Oracle extends History {
       return
     }
     if (before.length === 0) this.fail("answered as a duplicate, and nothing like it was kept", known)
-    // It is unknown outside which of the possible bodies is in the journal.
+    // From outside, any of the possible bodies may be in the journal.
     for (const sink of before[0]?.sinks ?? []) {
       if (before.every(({ sinks }) => sinks.includes(sink))) known.promised.add(sink)
     }

@@ -113,9 +113,9 @@ export interface Plan {
   readonly burst: boolean
   readonly memory: boolean
   readonly sinks: ReadonlyArray<SinkPlan>
-  /** A route, and which sinks it leads to. */
+  /** A route, and the sinks that it leads to. */
   readonly routes: ReadonlyArray<{ readonly plan: RoutePlan; readonly to: ReadonlyArray<number> }>
-  /** Where the relay's own events go; `undefined`: nowhere. */
+  /** The sink of the relay's own events, or `undefined` for none. */
   readonly own: number | undefined
   readonly ends: ReadonlyArray<End>
   readonly reloads: ReadonlyArray<Reload>

@@ -20,7 +20,7 @@ describe("the simulation", () => {
     const verdicts = seeds(tries(12)).map((seed) => simulate(seed))
     expect(verdicts.flatMap(({ broken }) => broken)).toEqual([])
     expect(verdicts.reduce((sum, { acknowledged }) => sum + acknowledged, 0)).toBeGreaterThan(tries(500))
-    // A second or two; what else the machine does must not fail it.
+    // A second or two; a busy machine must not fail it.
   }, 60_000)
 
   test("runs a seed the same way each time, to the last step", () => {

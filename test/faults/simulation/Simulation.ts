@@ -242,7 +242,7 @@ class Simulation {
             }),
           )
           if (world.dead || this.#plan.badDisk.some(({ from, until }) => from <= world.now && began < until)) return
-          // Not those that the operator has resumed meanwhile.
+          // Except sinks that the operator has resumed meanwhile.
           for (const { sink, resumes } of paused) if (sink.resumes === resumes) sink.paused = true
         }).pipe(oneAtATime.withPermit, Effect.delay(Duration.millis(Math.max(0, at - world.now)))),
       { discard: true },
