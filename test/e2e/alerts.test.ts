@@ -117,10 +117,8 @@ const killed = async (member: Member | undefined, isTakenOver: () => boolean) =>
   member.running = await startRelay(member.config, { cwd: member.cwd })
 }
 
-/**
- * Causes a failure in each round, while a part of the accounts fails. Returns the messages, the alerts and the events.
- */
-const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
+/** Starts relays with these sinks, which send their messages to servers of this process. */
+const start = async (chosen: ReadonlyArray<Kind>, relays: ReadonlyArray<object>) => {
   const { targetOf, received, close } = await receiver()
   const sinks = Object.fromEntries(
     chosen.map((kind) => [
@@ -155,10 +153,42 @@ const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
     new Set(received().flatMap((one) => (one.account === account && one.is === is ? one.kind : []))).size ===
     chosen.length
   const isOver = (account: string) => have("resolve", account)
-  const sendAll = async (account: string) => {
+  const fails = async (account: string) => {
     for (const n of failures) await send(body(account, failed, n))
+  }
+  const recovers = (account: string) => send(body(account, recovered, 0))
+  /** Waits until `count` events of a sink have ended, or all that there are. Returns them with their outcomes. */
+  const eventsOf = async (kind: Kind, count?: number): Promise<ReadonlyArray<Event>> => {
+    let events: ReadonlyArray<Event> = []
+    await until(async () => {
+      const page = await get(`events?limit=1000&sink=${kind}&types=connected_account.*`)
+      events = (page as { readonly events: typeof events }).events.map((event) => ({
+        ...event,
+        sinks: event.sinks.filter(({ sink }) => sink === kind),
+      }))
+      // A page may hold fewer events than exist if the search takes long.
+      const ended = events.filter(({ sinks }) => !["pending", "retrying"].includes(sinks[0]?.outcome ?? ""))
+      return ended.length === (count ?? events.length)
+    })
+    return events
+  }
+  const alerts = async () => (await get("alerts")) as ReadonlyArray<AlertReport>
+  const stop = async () => {
+    for (const { running } of members) await running.kill()
+    await close()
+  }
+  return { members, received, have, isOver, fails, recovers, eventsOf, alerts, stop }
+}
+
+/**
+ * Causes a failure in each round, while a part of the accounts fails. Returns the messages, the alerts and the events.
+ */
+const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
+  const { members, received, have, isOver, fails, recovers, eventsOf, alerts, stop } = await start(chosen, relays)
+  const sendAll = async (account: string) => {
+    await fails(account)
     await until(() => have("reminder", account))
-    await send(body(account, recovered, 0))
+    await recovers(account)
   }
   const parts = Array.from({ length: rounds + 1 }, (_, part) => accounts.filter((_, n) => n % (rounds + 1) === part))
   const sendings: Array<Promise<unknown>> = []
@@ -177,27 +207,11 @@ const storm = async ({ kinds: chosen, relays, rounds, harm }: Storm) => {
   }
   await Promise.all(sendings)
   await until(() => accounts.every(isOver))
-  /** Waits until all events of a sink have ended. Returns them with their outcomes. */
-  const eventsOf = async (kind: Kind): Promise<ReadonlyArray<Event>> => {
-    let events: ReadonlyArray<Event> = []
-    await until(async () => {
-      const page = await get(`events?limit=1000&sink=${kind}&types=connected_account.*`)
-      events = (page as { readonly events: typeof events }).events.map((event) => ({
-        ...event,
-        sinks: event.sinks.filter(({ sink }) => sink === kind),
-      }))
-      // A page may hold fewer events than exist if the search takes long.
-      const ended = events.filter(({ sinks }) => !["pending", "retrying"].includes(sinks[0]?.outcome ?? ""))
-      return ended.length === accounts.length * (failures.length + 1)
-    })
-    return events
-  }
   const events = new Map<Kind, ReadonlyArray<Event>>()
-  for (const kind of chosen) events.set(kind, await eventsOf(kind))
-  const alerts = (await get("alerts")) as ReadonlyArray<AlertReport>
-  for (const { running } of members) await running.kill()
-  await close()
-  return { received: received(), alerts, events }
+  for (const kind of chosen) events.set(kind, await eventsOf(kind, accounts.length * (failures.length + 1)))
+  const found = { alerts: await alerts(), events }
+  await stop()
+  return { received: received(), ...found }
 }
 
 /** Checks the messages about an account at a sink. Returns the number of repetitions. */
@@ -296,5 +310,45 @@ suiteUnless(reasonToSkip(), "relays on PostgreSQL", () => {
     }
     await check({ kinds: ["alertmanager", "email"], relays: journals(cluster.url, "alerts"), rounds: rounds(2), harm })
     await cluster.stop()
+  }, 300_000)
+
+  test("whose PostgreSQL fails over to a standby that was behind send each recovery that the journal has", async () => {
+    const cluster = await Cluster.make("asynchronous")
+    const { received, have, isOver, fails, recovers, eventsOf, stop } = await start(
+      ["email"],
+      journals(cluster.url, "alerts"),
+    )
+    const all = rounds(1)
+    for (let round = 0; round < all; round++) {
+      const [first = "", second = "", third = ""] = [0, 1, 2].map((n) => `acct_${3 * round + n}_`)
+      const alerted = (...some: ReadonlyArray<string>) => until(() => some.every((one) => have("trigger", one)))
+      await Promise.all([first, second].map(fails))
+      await alerted(first, second)
+      await cluster.leaveBehind()
+      // Only the server that is killed has these events.
+      await Promise.all([recovers(second), fails(third)])
+      await alerted(third)
+      await until(() => isOver(second))
+      await cluster.failOver()
+      // The journal has the alert of the first account. It has lost the alert of the third.
+      await Promise.all([first, third].map(recovers))
+      await until(() => isOver(first) && isOver(third))
+      if (round + 1 < all) await cluster.turn("asynchronous")
+    }
+    const events = await eventsOf("email")
+    await stop()
+    await cluster.stop()
+    const recoveries = events.filter(({ type }) => type === recovered)
+    expect(recoveries.map(({ id, sinks }) => [id, sinks[0]?.outcome]).sort()).toEqual(
+      Array.from({ length: all }, (_, round) => [3 * round, 3 * round + 2])
+        .flat()
+        .map((n) => [idOf(`acct_${n}_`, 0), "delivered"])
+        .sort(),
+    )
+    expect(events.filter(({ type }) => type === failed).length).toBe(all * 2 * failures.length)
+    const copies = [...Map.groupBy(received(), ({ id }) => id).values()].map(({ length }) => length)
+    expect(Math.max(...copies)).toBeLessThanOrEqual(2)
+    if (process.env.RELAY_ROUNDS !== undefined)
+      console.log(`email: ${received().length} messages, ${received().length - copies.length} repeated`)
   }, 300_000)
 })

@@ -385,6 +385,14 @@ export class Cluster {
     return url.replace(address, this.#servers.map((server) => server.address).join(","))
   }
 
+  /** Stops replication: the standby doesn't get what is written from now on. */
+  async leaveBehind(): Promise<void> {
+    const [, standby] = this.#servers
+    await standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+    await standby.sql("SELECT pg_reload_conf()")
+    while ((await standby.sql("SELECT 1 FROM pg_stat_wal_receiver")).length > 0) await Bun.sleep(25)
+  }
+
   /** Kills the primary and promotes the standby. */
   async failOver(): Promise<void> {
     const [primary, standby] = this.#servers

@@ -46,14 +46,6 @@ export const failover: Line = {
   }, relaysOn("synchronous")),
 }
 
-/** Makes the standby receive nothing more. */
-const leaveBehind = async (standby: Postgres): Promise<void> => {
-  await standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
-  await standby.sql("SELECT pg_reload_conf()")
-  const receives = async () => (await standby.sql("SELECT 1 FROM pg_stat_wal_receiver")).length > 0
-  if (!(await eventually(async () => !(await receives()), 10))) throw new Error("the standby goes on to follow")
-}
-
 /** The number of events that the relays name as lost: the audit log has each line of the alarm, which shows only some. */
 const named = async (relays: Relays): Promise<number> => {
   const { records } = JSON.parse(await relays.subject("a").ask("/api/v1/audit?limit=1000")) as AuditPage
@@ -69,12 +61,11 @@ export const asynchronous: Line = {
     const count = options.long ? rounds.long : rounds.normal
     let [longest, lost, told] = [0, 0, 0]
     for (let round = 1; round <= count; round++) {
-      const [, standby] = cluster.servers
       const lostBefore = lost
       await underLoad(relays, async () => {
         await Bun.sleep(500)
         // Events accepted from now on are only in the primary's journal, and delivered nowhere.
-        await leaveBehind(standby)
+        await cluster.leaveBehind()
         relays.answer = () => new Response(null, { status: 503 })
         await Bun.sleep(1_000)
         await cluster.failOver()
@@ -122,13 +113,12 @@ export const promoted: Line = {
     const count = options.long ? rounds.long : rounds.normal
     let [before, after] = [0, 0]
     for (let round = 1; round <= count; round++) {
-      const [, standby] = cluster.servers
       const isFlaky = round % 2 === 0
       relays.fails = () => isFlaky && random() < 0.2
       let accepted: ReadonlySet<number> = new Set()
       await underLoad(relays, async () => {
         await Bun.sleep(500)
-        await leaveBehind(standby)
+        await cluster.leaveBehind()
         await Bun.sleep(500 + random() * 1_500)
         await cluster.failOver()
         if (!(await ready(relays))) broken.push(`round ${round}: not all are ready a minute after the promotion`)
