@@ -12,7 +12,7 @@
  */
 import { Result } from "effect"
 import * as Envelope from "../event/Envelope.ts"
-import type { Entry } from "../event/Event.ts"
+import type { AlertNote, Entry } from "../event/Event.ts"
 import { asFailure, resource } from "../event/EventType.ts"
 import { nearest } from "../event/Nearest.ts"
 import * as Numbers from "../event/Numbers.ts"
@@ -84,11 +84,33 @@ const eventFields: Readonly<Record<string, Field>> = {
   created_at: ({ envelope }) => Pointer.get(["created_at"], envelope()),
 }
 
+/** Of each alert its newest message, and all other events. */
+export const newestOf = (group: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
+  const newest = new Map(group.map((entry) => [entry.alert?.key, entry]))
+  return group.filter((entry) => entry.alert === undefined || newest.get(entry.alert.key) === entry)
+}
+
+/**
+ * The number of events that a group stands for, and when the first and the last were received, in epoch milliseconds.
+ * The message of an alert stands for all of the alert's failures, and a newer message of it replaces an older one.
+ */
+export const extent = (group: ReadonlyArray<Entry>): Pick<AlertNote, "count" | "first" | "last"> => {
+  const parts = newestOf(group).map(({ event, alert }) => {
+    const { count = 1, first = event.receivedAt, last = event.receivedAt } = alert ?? {}
+    return { count, first, last }
+  })
+  return {
+    count: parts.reduce((sum, { count }) => sum + count, 0),
+    first: Math.min(...parts.map(({ first }) => first)),
+    last: Math.max(...parts.map(({ last }) => last)),
+  }
+}
+
 /** Fields of a digest; a single event counts as a digest of one. */
 const digestFields: Readonly<Record<string, Field>> = {
-  count: ({ group }) => group.length,
-  first: ({ group, entry }) => iso((group[0] ?? entry).event.receivedAt),
-  last: ({ entry }) => iso(entry.event.receivedAt),
+  count: ({ group }) => extent(group).count,
+  first: ({ group }) => iso(extent(group).first),
+  last: ({ group }) => iso(extent(group).last),
   events: ({ group }) => list(group),
 }
 

@@ -266,20 +266,14 @@ export const actionOf = (entries: ReadonlyArray<Entry>, resolve: boolean): Actio
 /** The group of at least one event, oldest first. Of each alert it has the newest message. */
 export const groupOf = (entries: ReadonlyArray<Entry>, resolve = false): Group => {
   const action = actionOf(entries, resolve)
-  const newest = new Map(entries.map((entry) => [entry.alert?.key, entry]))
-  const shown = entries.filter((entry) => entry.alert === undefined || newest.get(entry.alert.key) === entry)
-  const samples = Template.some(shown, maxSamples)
+  const shown = Template.newestOf(entries)
+  const group = { action, samples: Template.some(shown, maxSamples), ...Template.extent(entries) }
   const notes = shown.flatMap(({ alert }) => alert ?? [])
   const [note] = notes
-  if (note === undefined) {
-    const [first = 0, last = 0] = [entries[0], entries.at(-1)].map((entry) => entry?.event.receivedAt)
-    return { action, samples, count: entries.length, first, last }
-  }
+  if (note === undefined) return group
   const { key, status, count, reference } = note
   return {
-    ...{ action, samples, count: notes.reduce((sum, { count }) => sum + count, 0) },
-    first: Math.min(...notes.map(({ first }) => first)),
-    last: Math.max(...notes.map(({ last }) => last)),
+    ...group,
     ...(notes.every(({ action }) => action === "reminder") && { isReminder: true }),
     ...(notes.length === 1 && { key, state: { status, count, reference } }),
   }

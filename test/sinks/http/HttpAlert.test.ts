@@ -72,7 +72,7 @@ describe("an HTTP sink of an alert API", () => {
   it.live("sends the newest count of an open alert by `update`, and a reminder by `trigger`", function* () {
     const { sink, sent } = yield* opened(
       (url) => ({
-        body: ["{{action}}", "{{key}}", "{{summary}}"],
+        body: ["{{action}}", "{{key}}", "{{summary}}", "{{count}}", "{{first}}", "{{last}}"],
         update: { url: `${url}/alerts/{{key}}`, method: "PATCH" },
         resolve: {},
       }),
@@ -80,18 +80,19 @@ describe("an HTTP sink of an alert API", () => {
     )
     const about = (action: AlertNote["action"], count: number): Entry => {
       const status = action === "resolve" ? "resolved" : "firing"
-      return { ...failure(count), alert: { key: "k", action, status, count, first: 0, last: 0 } }
+      return { ...failure(count), alert: { key: "k", action, status, count, first: 0, last: 60_000 * count } }
     }
+    const times = (last: number) => ["1970-01-01T00:00:00.000Z", `1970-01-01T00:0${last}:00.000Z`]
     for (const one of [about("trigger", 1), about("update", 2), about("reminder", 3), about("resolve", 4)]) {
       expect(yield* reasonOf(sink.send([one]))).toBeUndefined()
     }
     const summary = "A calendar has lost its access and must be connected again (acct_1)"
     expect(sent()).toEqual([
-      ["POST", "/", ["trigger", "k", summary]],
+      ["POST", "/", ["trigger", "k", summary, 1, ...times(1)]],
       // The answer is 404. The service no longer has the alert, so there is nothing to update.
-      ["PATCH", "/alerts/k", ["update", "k", `2 × ${summary}`]],
-      ["POST", "/", ["trigger", "k", `Reminder: 3 × ${summary}`]],
-      ["POST", "/", ["resolve", "k", `Resolved: 4 × ${summary}`]],
+      ["PATCH", "/alerts/k", ["update", "k", `2 × ${summary}`, 2, ...times(2)]],
+      ["POST", "/", ["trigger", "k", `Reminder: 3 × ${summary}`, 3, ...times(3)]],
+      ["POST", "/", ["resolve", "k", `Resolved: 4 × ${summary}`, 4, ...times(4)]],
     ])
   })
 
