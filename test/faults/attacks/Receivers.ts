@@ -45,7 +45,7 @@ const slack = { type: "slack" }
 const pager = { type: "pagerduty", routingKey: "R", headers: { "x-relay-event-id": "{{id}}" } }
 const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
 
-/** An event is charged if the receiver can no longer report its outcome, as item 4 of the campaign's list says. */
+/** The receiver can no longer report the outcome of its event, so the attempt counts as failed. */
 const lostConnection = dead(/closed|reached|failed|answer/)
 const tooSlow = dead(/no answer within/)
 /** The runtime's HTTP client may refuse or accept the answer. Either way the event is settled. */
