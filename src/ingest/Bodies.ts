@@ -317,15 +317,22 @@ export const make = Effect.fnUntraced(function* (options: BodiesOptions): Effect
 // last. It is not authenticated.
 
 /** An IPv4 or IPv6 address, with or without a port. Other text in the header is not trusted. */
-const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?|\[?[\da-f:.]{2,45}\]?(?::\d{1,5})?)$/i
+const address =
+  /^(?:(?<v4>\d{1,3}(?:\.\d{1,3}){3})(?::\d{1,5})?|\[(?<bracketed>[\da-f:.]{2,45})\](?::\d{1,5})?|(?<v6>[\da-f:.]{2,45}))$/i
+
+/** The sender in an element of the header `Forwarded` (RFC 7239): `for=192.0.2.60;proto=https`. */
+const forwarded = /(?:^|;)\s*for\s*=\s*("?)(?<sender>[^";]*)\1\s*(?:;|$)/i
 
 /**
  * Returns the last address in `header`, which the nearest proxy has added. Otherwise
- * returns the connection's address, or an empty string if neither is known.
+ * returns the connection's address, or an empty string if neither is known. The port
+ * is left out, because it differs with each connection.
  */
 export const senderAddress = (request: Request, header: string | undefined): string => {
-  const named = header === undefined ? undefined : request.headers.get(header)?.split(",").at(-1)?.trim()
-  return named !== undefined && address.test(named) ? named : peerOf(request)
+  const last = header === undefined ? undefined : request.headers.get(header)?.split(",").at(-1)?.trim()
+  const named = header?.toLowerCase() === "forwarded" ? forwarded.exec(last ?? "")?.groups?.sender : last
+  const { v4, bracketed, v6 } = address.exec(named ?? "")?.groups ?? {}
+  return v4 ?? bracketed ?? v6 ?? peerOf(request)
 }
 
 // The addresses whose last large delivery was verified. If the relay is flooded with bodies, bodies from these
