@@ -9,8 +9,10 @@
  * **Gotcha.** Closing the listener first is worse on both runtimes. Bun's `stop()`
  * waits as long as a half-sent body stalls, and Deno's `shutdown()` cuts it off.
  */
+
+import { lookup } from "node:dns/promises"
 import { chmodSync, chownSync, lstatSync, readFileSync, renameSync, rmSync, type Stats } from "node:fs"
-import { connect } from "node:net"
+import { connect, isIP } from "node:net"
 import { networkInterfaces } from "node:os"
 import process from "node:process"
 import { Context, Duration, Effect, Layer, Option, Redacted, Schema, type Scope } from "effect"
@@ -189,7 +191,7 @@ const whyNoSocket = (error: unknown, place: Place): ServeError => {
     EPERM: "this user may not give it that group: only a member of the group may",
   }
   const cause = causes[codeOf(error) ?? ""] ?? (error instanceof Error ? error.message : String(error))
-  return new ServeError({ message: `can't listen on ${inWords(place)}: ${cause}` })
+  return new ServeError({ message: `can't listen on ${inWords(place).replace(/,$/, "")}: ${cause}` })
 }
 
 /** Fails if a Unix socket is in use, or another file is at its path. */
@@ -231,9 +233,29 @@ const whyNot = (error: unknown, place: Place): ServeError => {
       return new ServeError({
         message: `${where} is not an address of this machine: choose one that it has, or * for all of them`,
       })
-    default:
-      return new ServeError({ message: `can't listen on ${where}: ${error instanceof Error ? error.message : error}` })
+    case "EINVAL":
+      if (address.host.toLowerCase().startsWith("fe80:")) {
+        return new ServeError({ message: `${where} is an address of one network link only: choose another address` })
+      }
+      break
   }
+  return new ServeError({
+    message: `can't listen on ${where.replace(/,$/, "")}: ${error instanceof Error ? error.message : error}`,
+  })
+}
+
+/**
+ * Fails with the reason why a listener did not open. Bun's own error is misleading if the host's name has no address:
+ * it has the code of an earlier failure (oven-sh/bun#37690).
+ */
+const failWith = (error: unknown, place: Place): Effect.Effect<never, ServeError> => {
+  const { host, unix } = place.address
+  const isName = unix === undefined && host !== all && isIP(host) === 0
+  const resolves = isName ? Effect.isSuccess(Effect.tryPromise(() => lookup(host))) : Effect.succeed(true)
+  const unknown = `${inWords(place)} has no address: correct the host's name, or write its address`
+  return Effect.flatMap(resolves, (found) =>
+    Effect.fail(found ? whyNot(error, place) : new ServeError({ message: unknown })),
+  )
 }
 
 /**
@@ -364,7 +386,7 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
       retireAfter: Duration.sum(idleTimeout, retireLater),
       takesOver,
     }),
-    (error) => Effect.fail(whyNot(error, options)),
+    (error) => failWith(error, options),
   )
   let isClosed = false
   const end = Effect.fnUntraced(function* (listener: PausableListener, timeout: Duration.Duration) {
@@ -394,7 +416,7 @@ export const openDoor = Effect.fn("Runtime.openDoor")(function* (
     tls = next
     yield* Effect.catchDefect(listener.replace(library), (error) => {
       tls = before
-      return Effect.fail(whyNot(error, options))
+      return failWith(error, options)
     })
   })
   return {

@@ -45,6 +45,12 @@ describe("an address", () => {
     expect(yield* whyNot({ address: { host: "203.0.113.7", port: 0 }, handler: ok })).toStartWith(
       "203.0.113.7:0 is not an address of this machine",
     )
+    expect(yield* whyNot({ address: { host: "relay.invalid", port: 8080 }, handler: ok, key: "listen" })).toBe(
+      '"listen", relay.invalid:8080, has no address: correct the host\'s name, or write its address',
+    )
+    expect(yield* whyNot({ address: { host: "fe80::1", port: 8080 }, handler: ok })).toMatch(
+      /^\[fe80::1\]:8080 is (an address of one network link only|not an address of this machine)/,
+    )
   })
 
   it.live("is never shared with another relay", function* () {
