@@ -13,9 +13,12 @@ import script from "./built/page.js.txt" with { type: "text" }
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#1f5fbf"/><path d="M7 16h6l3-7 4 14 3-7h3" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" stroke-linejoin="round"/></svg>`
 
-/** By its content, so that it may be kept for ever and is never an older relay's. */
+/**
+ * By its content, so that it may be kept for ever and is never an older relay's. It is relative to the page, so that a
+ * proxy may serve the page below a path.
+ */
 const named = (text: string, ending: string): string =>
-  `/page-${createHash("sha256").update(text).digest("hex").slice(0, 12)}.${ending}`
+  `page-${createHash("sha256").update(text).digest("hex").slice(0, 12)}.${ending}`
 
 const paths = { script: named(script, "js"), style: named(style, "css"), icon: named(icon, "svg") }
 
@@ -79,9 +82,9 @@ interface File {
 const forever = "public, max-age=31536000, immutable"
 const files = new Map<string, File>([
   ["/", { text: document, type: "text/html; charset=utf-8", cache: "no-cache" }],
-  [paths.script, { text: script, type: "text/javascript; charset=utf-8", cache: forever }],
-  [paths.style, { text: style, type: "text/css; charset=utf-8", cache: forever }],
-  [paths.icon, { text: icon, type: "image/svg+xml", cache: forever }],
+  [`/${paths.script}`, { text: script, type: "text/javascript; charset=utf-8", cache: forever }],
+  [`/${paths.style}`, { text: style, type: "text/css; charset=utf-8", cache: forever }],
+  [`/${paths.icon}`, { text: icon, type: "image/svg+xml", cache: forever }],
 ])
 
 /** Compressed at the first request, so that a relay whose page nobody opens doesn't pay for it. */

@@ -20,10 +20,20 @@ test("the page and its linked files are served compressed", async () => {
   const links = [...(await (await fetch(admin)).text()).matchAll(/(?:href|src)="([^"]+)"/g)].map(([, path]) => path)
   expect(links.length).toBe(3)
   for (const path of links) {
-    const file = await fetch(`${admin}${path}`, { headers: { "accept-encoding": "br" } })
+    const file = await fetch(`${admin}/${path}`, { headers: { "accept-encoding": "br" } })
     expect([file.status, file.headers.get("content-encoding")]).toEqual([200, "br"])
     expect((await file.text()).length).toBeGreaterThan(100)
   }
+})
+
+test("the page needs nothing outside of its own path, so a proxy may serve it below another path", async () => {
+  const linked = async (path: string): Promise<string> => (await fetch(`${admin}/${path}`)).text()
+  const page = await linked("")
+  const [script = ""] = /page-\w+\.js/.exec(page) ?? []
+  const all = `${page}\n${await linked(script)}`
+  expect(all).toContain("api/v1")
+  expect(all.match(/["'`]\/(?:api|page-)[^"'`]*/g)).toBeNull()
+  expect(all.match(/(?:href|src)[=:] ?["']\/[^"']*/g)).toBeNull()
 })
 
 test("the live view shows new events, and a stop doesn't wait for its viewers", async () => {

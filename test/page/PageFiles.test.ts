@@ -8,7 +8,7 @@ const ask = async (path: string, encoding = "", method = "GET") =>
 const bytes = async (response: Response) => Buffer.from(await response.arrayBuffer())
 const linked = async () => {
   const text = await (await ask("/")).text()
-  return [...text.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, path = ""]) => path)
+  return [...text.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, path = ""]) => new URL(path, "http://relay/").pathname)
 }
 
 describe("the page's files", () => {

@@ -221,7 +221,7 @@ const App = () => {
         {isOutdated.value && (
           <p class="banner">
             The relay is another version now.{" "}
-            <a href="/" onClick={() => location.reload()}>
+            <a href="./" onClick={() => location.reload()}>
               Load the page again
             </a>
           </p>

@@ -33,10 +33,11 @@ export const problemOf = (error: unknown): string => (error instanceof Refusal ?
 
 type Query = Readonly<Record<string, string | number | undefined>>
 
+/** Relative to the page, which a proxy may serve below a path. */
 const urlOf = (path: string, query: Query): string => {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "")
   const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString()
-  return `/api/v1${path}${text === "" ? "" : `?${text}`}`
+  return `api/v1${path}${text === "" ? "" : `?${text}`}`
 }
 
 /** The fields of any error's body. */
