@@ -128,48 +128,35 @@ export const maxAlerts = 10_000
 /** Decides on an event. */
 export const next = (policy: ChangesPolicy, state: AlertState | undefined, signal: Signal): Next => {
   const { sequence, at } = signal
-  const counted: Next = { state, sends: false, alert: state?.id ?? sequence }
+  if ("alert" in signal && signal.alert !== state?.id) return { state, sends: false, alert: signal.alert }
   if (state?.muted !== undefined) return whileMuted(policy, state, state.muted, signal)
+  if (signal.is === "failure") return failed(policy, state, signal)
+  // A recovery. Its failure may have been sent before the sink had a policy.
+  if (state === undefined) return { state, sends: true, alert: sequence }
+  const counted: Next = { state, sends: false, alert: state.id }
   switch (signal.is) {
-    case "failure":
-      return failed(policy, state, signal)
     case "recovery":
-      // Its failure may have been sent before the sink had a policy.
-      if (state === undefined) return { state, sends: true, alert: sequence }
       if (state.status === "pending") return { ...counted, state: undefined }
       return isOpen(state) ? resolved(state, at, true) : counted
-    case "reminder": {
-      const isDue = state?.status === "firing" && state.id === signal.alert && state.messages === signal.message
-      if (!isDue) return { ...counted, alert: signal.alert }
-      const reminded = { ...state, messages: state.messages + 1, sentAt: at }
-      return { state: shownAt(policy, reminded, at), sends: true, alert: state.id }
-    }
-    case "update": {
-      const isDue = state !== undefined && isOpen(state) && state.id === signal.alert && hasNews(state)
-      if (policy.update === undefined || !isDue) return { ...counted, alert: signal.alert }
-      return { state: shownAt(policy, state, at), sends: true, alert: state.id }
-    }
-    case "expiry": {
-      const isDue = state !== undefined && isOpen(state) && state.id === signal.alert
-      if (!isDue || at < state.last + Duration.toMillis(policy.resolveAfter)) return { ...counted, alert: signal.alert }
+    case "reminder":
+      return state.status === "firing" && state.messages === signal.message ? reminded(policy, state, at) : counted
+    case "update":
+      if (policy.update === undefined || !isOpen(state) || !hasNews(state)) return counted
+      return { ...counted, state: shownAt(policy, state, at), sends: true }
+    case "expiry":
+      if (!isOpen(state) || at < state.last + Duration.toMillis(policy.resolveAfter)) return counted
       return resolved(state, at, policy.resolves)
+    case "acknowledgement": {
+      if (state.status !== "firing") return counted
+      const acknowledged = shownAt(policy, { ...state, status: "acknowledged" }, at)
+      return { ...counted, state: acknowledged, sends: policy.update !== undefined }
     }
-    case "acknowledgement":
-      if (state?.status !== "firing" || state.id !== signal.alert) return { ...counted, alert: signal.alert }
-      return {
-        state: shownAt(policy, { ...state, status: "acknowledged" }, at),
-        sends: policy.update !== undefined,
-        alert: state.id,
-      }
     case "resolution":
-      if (state === undefined || state.id !== signal.alert) return { ...counted, alert: signal.alert }
       return resolved(state, at, policy.resolves && isOpen(state))
-    case "mute": {
-      if (state === undefined || state.id !== signal.alert) return { ...counted, alert: signal.alert }
+    case "mute":
       return { ...counted, state: mutedUntil(state, signal.until ?? at) }
-    }
     case "unmuting":
-      return { ...counted, alert: signal.alert }
+      return counted
   }
 }
 
@@ -197,7 +184,6 @@ const whileMuted = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, s
   const { muted: _, ...rest } = state
   const unmuted: AlertState = { ...rest, status: mute.status }
   const counted: Next = { state, sends: false, alert: state.id }
-  if ("alert" in signal && signal.alert !== state.id) return { ...counted, alert: signal.alert }
   switch (signal.is) {
     case "mute":
       return { ...counted, state: mutedUntil(state, signal.until ?? mute.until) }
@@ -225,14 +211,18 @@ const whileMuted = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, s
 
 /** Ends a mute. The receivers get one message if they know another state, or if there were failures meanwhile. */
 const afterMute = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, at: EpochMillis): Next => {
-  const quiet: Next = { state, sends: false, alert: state.id }
   // Failures below `after` since its end don't keep the alert open.
   const isOver = state.status === "resolved" || (state.status === "pending" && mute.isOpen)
   if (isOver) return resolved(state, at, policy.resolves && mute.isOpen)
-  if (state.status !== "firing" || (mute.isOpen && state.count === mute.count)) return quiet
-  const sent = { ...state, messages: state.messages + 1, sentAt: at }
-  return { ...quiet, state: shownAt(policy, sent, at), sends: true }
+  const isKnown = state.status !== "firing" || (mute.isOpen && state.count === mute.count)
+  return isKnown ? { state, sends: false, alert: state.id } : reminded(policy, state, at)
 }
+
+/** Sends another message of a firing alert. */
+const reminded = (policy: ChangesPolicy, state: AlertState, at: EpochMillis): Next => ({
+  state: shownAt(policy, { ...state, messages: state.messages + 1, sentAt: at }, at),
+  ...{ sends: true, alert: state.id },
+})
 
 const resolved = (state: AlertState, at: EpochMillis, sends: boolean): Next => ({
   state: { ...state, status: "resolved", sentAt: at, messages: state.messages + (sends ? 1 : 0) },
