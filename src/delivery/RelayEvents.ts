@@ -35,25 +35,12 @@ const Envelope = Schema.fromJsonString(
   }),
 )
 
-/** Makes an own event from its facts. */
-const eventOf = (type: RelayEventType, facts: Facts, now: number, once?: Once): Event => {
-  const id = `evt_relay_${once?.key ?? crypto.randomUUID()}`
-  const envelope = {
-    id,
-    account_id: "",
-    version: "1",
-    created_at: `${new Date(once?.at ?? now).toISOString().slice(0, 19)}Z`,
-    data: { type, object: facts },
-  }
+/** Makes an own event. `at` is when it happened, and `object` has its facts. */
+const eventOf = (id: string, type: string, at: EpochMillis, now: EpochMillis, object: Facts = {}): Event => {
+  const created_at = `${new Date(at).toISOString().slice(0, 19)}Z`
+  const envelope = { id, account_id: "", version: "1", created_at, data: { type, object } }
   return {
-    id,
-    type,
-    accountId: "",
-    webhook: ownWebhook,
-    webhookId: "",
-    signature: "",
-    secret: "",
-    receivedAt: now,
+    ...{ id, type, accountId: "", webhook: ownWebhook, webhookId: "", signature: "", secret: "", receivedAt: now },
     body: new TextEncoder().encode(JSON.stringify(envelope)),
   }
 }
@@ -83,8 +70,7 @@ export interface AlertEntry {
 /** The type of the lane's own entries. No route matches it, because they are for their lane alone. */
 export const ownType = "relay.alert"
 
-const ownId =
-  /^evt_relay_alert_(.+)_(\d+)_(update|reminder|expiry|unmuting|acknowledgement|resolution|mute)_(\d+)_(\d+)(?:_(\d+))?$/
+const ownId = new RegExp(`^evt_relay_alert_(.+)_(\\d+)_(${ownKinds.join("|")})_(\\d+)_(\\d+)(?:_(\\d+))?$`)
 
 /** Returns the alert of an own entry, the entry's kind, and the sequence of the failure to show. */
 export const ownOf = ({ type, id }: Event): (AlertEntry & { readonly failure: number }) | undefined => {
@@ -119,14 +105,8 @@ export const ownEvent = (
   until?: EpochMillis,
 ): Event => {
   const end = what === "mute" || what === "unmuting" ? `_${until}` : ""
-  const ownId = `evt_relay_alert_${lane}_${id}_${what}_${messages}_${newest}${end}`
-  const created_at = `${new Date(sentAt).toISOString().slice(0, 19)}Z`
-  const envelope = { id: ownId, account_id: "", version: "1", created_at, data: { type, object: {} } }
-  return {
-    ...{ id: ownId, type: ownType, accountId: "" },
-    ...{ webhook: ownWebhook, webhookId: "", signature: "", secret: "", receivedAt: now },
-    body: new TextEncoder().encode(JSON.stringify(envelope)),
-  }
+  const name = `evt_relay_alert_${lane}_${id}_${what}_${messages}_${newest}${end}`
+  return { ...eventOf(name, type, sentAt, now), type: ownType }
 }
 
 /** Returns an own entry with the content of a failure, so a template finds the same fields. */
@@ -213,7 +193,8 @@ export class RelayEvents extends Context.Service<
           const now = clock.currentTimeMillisUnsafe()
           const sinks = sinksOf(type, now).filter((sink) => sink !== lane)
           if (sinks.length === 0) return unresolved.note(type, facts)
-          yield* journal.append(eventOf(type, facts, now, once), sinks).pipe(
+          const id = `evt_relay_${once?.key ?? crypto.randomUUID()}`
+          yield* journal.append(eventOf(id, type, once?.at ?? now, now, facts), sinks).pipe(
             Effect.andThen(Effect.sync(() => unresolved.note(type, facts))),
             Effect.catch((error) =>
               Effect.annotateLogs(Effect.logWarning(`${type} could not be journaled: ${error.message}`), { type }),
