@@ -189,7 +189,7 @@ describe("what is loaded", () => {
 
   test("the client of the admin API loads its schemas, and none of the handlers", () => {
     const loaded = loadedWith("src/admin/AdminClient.ts")
-    expect(loaded).toContain("src/admin/api/RelayApi.ts")
+    expect(loaded).toContain("src/admin/api/Api.ts")
     const served = [
       "src/admin/api/Handlers.ts",
       "src/delivery/Lanes.ts",

@@ -11,7 +11,7 @@ import type { Entry, Event } from "../event/Event.ts"
 import { failureEndedBy, type RelayEventType, relayEventTypes } from "../event/EventType.ts"
 import type { EpochMillis, Millis } from "../event/Quantities.ts"
 import { Archive } from "../journal/Archive.ts"
-import { collect } from "../journal/EventPages.ts"
+import { collect } from "../journal/EventQuery.ts"
 import { Journal, type JournalError } from "../journal/Journal.ts"
 
 /** The webhook name that the relay's own events carry. */

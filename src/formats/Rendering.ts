@@ -3,7 +3,6 @@
  * {@link Unrenderable}, which names its place and concerns that event alone;
  * {@link attempt} returns it as a value.
  */
-
 import { Predicate, Result } from "effect"
 import type { Event } from "../event/Event.ts"
 import { orUndefined, parsedJson } from "../event/Tolerance.ts"

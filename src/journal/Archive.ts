@@ -11,13 +11,14 @@ import { Context, type Effect } from "effect"
 import type { Event } from "../event/Event.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
 import type { AuditLog } from "./AuditLog.ts"
+import type { Attempt } from "./DeliveryStatus.ts"
 import type { EventPage, EventQuery } from "./EventQuery.ts"
 import type { Fleet } from "./FleetStatus.ts"
 import type { JournalError } from "./JournalError.ts"
 import type { DeadLetterQuery, LaneInfo, Mute, Paused, StoredAlert, StoredDeadLetter } from "./LaneInfo.ts"
-import type { Attempt } from "./Settlement.ts"
 import type { SearchIds } from "./stream/SearchIds.ts"
 
+export type { DeliveryStatus } from "./DeliveryStatus.ts"
 export type * from "./EventQuery.ts"
 
 /** Percentages of a journal's maximum size. An operator gets a notice when its bytes exceed one. */

@@ -6,34 +6,41 @@
  * **Guarantee.** A record has names, selectors, counts and reasons, and never a
  * payload or a secret.
  */
-import { Cause, Clock, Effect, Exit, Option, Predicate } from "effect"
-import type { EpochMillis } from "../event/Quantities.ts"
+import { Cause, Clock, Effect, Exit, Option, Predicate, Schema } from "effect"
+import { EpochMillis } from "../event/Quantities.ts"
 import type { JournalError } from "./JournalError.ts"
 
 /** How an operation ended. A refused one changed nothing; a failed one may have changed a part. */
-export const results = ["done", "refused", "failed"] as const
+const results = ["done", "refused", "failed"] as const
 
-export interface Operation {
-  readonly at: EpochMillis
-  /** The name of the token, or the local user. */
-  readonly who: string
-  /** The client that sent the request: the page, the command line, the admin API. */
-  readonly by: string
+const operation = {
+  at: EpochMillis,
+  /**
+   * The name of the token. `admin` is `admin.token`, `local` is a user of this machine without a token, and `user NAME`
+   * ran a command without the relay.
+   */
+  who: Schema.String,
+  /** The origin: the page, the command line, the admin API, or a signal. */
+  by: Schema.String,
   /** The words of the equivalent command: `lanes pause`. */
-  readonly what: string
+  what: Schema.String,
   /** The names or selectors of the changed objects; empty for the relay as a whole. */
-  readonly on: string
-  readonly result: (typeof results)[number]
+  on: Schema.String,
+  result: Schema.Literals(results),
   /** A count, or why the operation was refused or failed. */
-  readonly note: string
+  note: Schema.String,
 }
+export type Operation = Schema.Struct.Type<typeof operation>
 
-export interface AuditRecord extends Operation {
+/** An operation by an operator, and its result. */
+export const AuditRecord = Schema.Struct({
   /** Rises with each record. */
-  readonly id: number
+  id: Schema.Int,
+  ...operation,
   /** The relay that received the request; empty if there can be only one. */
-  readonly relay: string
-}
+  relay: Schema.String,
+})
+export type AuditRecord = typeof AuditRecord.Type
 
 export interface AuditQuery {
   /** At or after this time. */

@@ -1,71 +1,10 @@
 /** Queries on a journal's events, and their results. They are the same for every journal. */
+import { Clock, Effect } from "effect"
 import type { Event } from "../event/Event.ts"
+import * as Monotonic from "../event/Monotonic.ts"
 import * as Pattern from "../routing/Pattern.ts"
-import type { Attempt } from "./Settlement.ts"
+import type { CopyLink, DeliveryState, DeliveryStatus } from "./DeliveryStatus.ts"
 import { mentions, type SearchIds } from "./stream/SearchIds.ts"
-
-/** The state of an event at a sink that it was routed to. */
-export type DeliveryState =
-  | "delivered"
-  /** The event waits in the log for its lane. */
-  | "pending"
-  | "retrying"
-  | "dead"
-  /** The event sent no message of its own: the alert with the id `alert` counts it. */
-  | "counted"
-  /** The event was a dead letter or a retry, and was removed. */
-  | "dropped"
-  /** The event was a dead letter, and was appended again as `copy`. */
-  | "replayed"
-  /** The event moved to the lane `to`, itself or as a `copy`. */
-  | "moved"
-  /** The lane was removed while the event waited in it. */
-  | "laneRemoved"
-  /** The lane has passed the event, and no record says how it ended. */
-  | "unrecorded"
-
-export interface DeliveryStatus {
-  readonly sink: string
-  readonly outcome: DeliveryState
-  /** When a retry is due, in epoch milliseconds. */
-  readonly due?: number
-  /** When the event ended, if it has, in epoch milliseconds. */
-  readonly at?: number
-  /** Number of attempts, if known. */
-  readonly tries?: number
-  /** The duration in milliseconds and the answer's code of the attempt that delivered the event. */
-  readonly took?: number
-  readonly code?: number
-  /** Since when it had been a dead letter, in epoch milliseconds. */
-  readonly deadAt?: number
-  /** The name of the operator who dropped, replayed or moved it. */
-  readonly by?: string
-  /** The id of the alert that counts it: the sequence of the alert's first failure. */
-  readonly alert?: number
-  /** The sequence of its copy. */
-  readonly copy?: number
-  /** The lane that it was moved to. */
-  readonly to?: string
-  /** Replays by operators while it was a dead letter here, oldest first. */
-  readonly replays?: ReadonlyArray<LetterReplay>
-  /** The failed attempts: the first, and the newest nine. */
-  readonly attempts: ReadonlyArray<Attempt>
-}
-
-/** A replay of a dead letter. Times are epoch milliseconds. */
-export interface LetterReplay {
-  readonly at: number
-  readonly by: string
-  readonly deadAt: number
-}
-
-/** A link between an event and a copy of it. */
-export interface CopyLink {
-  readonly sequence: number
-  /** Epoch milliseconds. */
-  readonly at: number
-  readonly by: string
-}
 
 /** The conditions of a search. An event must meet all of them. */
 export interface EventQuery {
@@ -205,3 +144,33 @@ export const matchOf = (query: EventQuery, searchIds: SearchIds): Match => {
     deliveries: (deliveries) => delivery === undefined || deliveries.some(delivery),
   }
 }
+
+/** Returns the query of the page after a page that ended at `next`. */
+export const nextQuery = (query: EventQuery, next: string): EventQuery =>
+  query.after === undefined ? { ...query, before: next } : { ...query, after: next }
+
+/**
+ * Searches until it has found the query's limit, has searched everything, or has run for `timeout` milliseconds.
+ * The time counts from the first answer, because that one may wait for a worker to start. Returns the found events
+ * as one page.
+ */
+export const collect = Effect.fnUntraced(function* <E>(
+  query: EventQuery,
+  look: (query: EventQuery) => Effect.Effect<EventPage, E>,
+  timeout: number = Number.POSITIVE_INFINITY,
+) {
+  const clock = yield* Clock.Clock
+  const now = () => Monotonic.millis(clock)
+  let page = yield* look(query)
+  const deadline = now() + timeout
+  while (page.next !== undefined && page.events.length < query.limit && now() < deadline) {
+    const more = yield* look({ ...nextQuery(query, page.next), limit: query.limit - page.events.length })
+    page = {
+      ...more,
+      events: [...page.events, ...more.events],
+      looked: page.looked + more.looked,
+      lookedTo: more.lookedTo === 0 ? page.lookedTo : more.lookedTo,
+    }
+  }
+  return page
+})

@@ -18,6 +18,7 @@ import type { JournalBroken, JournalError } from "./JournalError.ts"
 import type { LaneInfo, OpenedLane, RetryEntries, Returned } from "./LaneInfo.ts"
 import type { RefusedSettlement, Settlement } from "./Settlement.ts"
 
+export type { Attempt } from "./DeliveryStatus.ts"
 export * from "./JournalError.ts"
 export type * from "./LaneInfo.ts"
 export type * from "./Settlement.ts"

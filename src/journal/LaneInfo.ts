@@ -1,7 +1,8 @@
 /** The journal's knowledge of a lane and its stored events. */
 import type { Entry } from "../event/Event.ts"
 import type { EpochMillis } from "../event/Quantities.ts"
-import type { Attempt, Cursor, Wait } from "./Settlement.ts"
+import type { Attempt } from "./DeliveryStatus.ts"
+import type { Cursor, Wait } from "./Settlement.ts"
 
 /** Whether an operator paused a lane. A time in epoch milliseconds is the end of the pause. */
 export type Paused = boolean | EpochMillis

@@ -1,4 +1,5 @@
 /** The changes that a lane makes durable: its cursor, retries, and dead letters. */
+import type { Attempt } from "./DeliveryStatus.ts"
 import type { JournalError } from "./JournalError.ts"
 
 /** Each event up to `sequence` is settled, waits for a retry, or isn't routed to the lane. */
@@ -6,24 +7,6 @@ export interface Cursor {
   readonly sequence: number
   /** Ranges above `sequence` that are also settled, both ends included, ascending. */
   readonly settled: ReadonlyArray<readonly [from: number, to: number]>
-}
-
-/** A failed attempt, stored with a retry or a dead letter. */
-export interface Attempt {
-  /** Epoch milliseconds. */
-  readonly at: number
-  /** The reason's tag, e.g. `DeliveryFailed`. */
-  readonly reason: string
-  /** The sink's observation. It holds no secret and no payload. */
-  readonly message: string
-  /** The beginning of the receiver's answer. It may hold a payload, but no secret. */
-  readonly answer?: string
-  /** The attempt's number for the event. It also counts attempts that aren't kept. Absent if nothing was sent. */
-  readonly number?: number
-  /** Duration in milliseconds. */
-  readonly took?: number
-  /** The answer's code, if the sink has one. */
-  readonly code?: number
 }
 
 /** The attempt that delivered events. */

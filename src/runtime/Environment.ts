@@ -7,7 +7,6 @@
  * can override them for every connection. Requests to this machine and to the admin
  * API use no proxy.
  */
-
 import { readFileSync } from "node:fs"
 import process from "node:process"
 import { orUndefined } from "../event/Tolerance.ts"

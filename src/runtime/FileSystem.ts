@@ -1,5 +1,4 @@
 /** File operations that Effect's file system does not have. */
-
 import { closeSync, existsSync, openSync, statfsSync } from "node:fs"
 import { readFile, rename, rm, stat, statfs, writeFile } from "node:fs/promises"
 import { resolve } from "node:path"

@@ -2,7 +2,6 @@
  * The owners of files, the file that a path leads to, the credentials that systemd
  * loads, and the processes that hold a lock or a port.
  */
-
 import { execFileSync } from "node:child_process"
 import {
   accessSync,

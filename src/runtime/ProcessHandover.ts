@@ -15,7 +15,6 @@
  * when it became the main process. Without the shell, it is. **Gotcha.** The two
  * processes may have different versions, so keys are only ever added to messages.
  */
-
 import { type ChildProcess, spawn } from "node:child_process"
 import { constants } from "node:os"
 import process from "node:process"

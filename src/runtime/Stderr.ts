@@ -7,7 +7,6 @@
  *
  * Commands that end by themselves write immediately, in order with their output.
  */
-
 import { constants, fstatSync, openSync, write } from "node:fs"
 import { isatty } from "node:tty"
 import { format } from "node:util"

@@ -1,5 +1,4 @@
 /** A service's own words, for messages that people read. */
-
 import { Predicate, Redacted } from "effect"
 import { orUndefined } from "../event/Tolerance.ts"
 import * as Terminal from "../formats/Texts.ts"

@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test"
 import { Schema } from "effect"
-import { Route, TypeReport } from "../../src/admin/api/RouteApi.ts"
+import { Route, TypeReport } from "../../src/admin/api/Api.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { it } from "../lib/effect.ts"
 import { json, start } from "./fixture.ts"

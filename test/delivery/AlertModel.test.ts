@@ -7,7 +7,7 @@ import { Clock, Context, Duration, Effect, Exit, Layer, Random, Scope } from "ef
 import type { ChangesPolicy } from "../../src/config/Config.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
 import type { Entry } from "../../src/event/Event.ts"
-import { collect } from "../../src/journal/EventPages.ts"
+import { collect } from "../../src/journal/EventQuery.ts"
 import { fenced, unavailable } from "../../src/journal/JournalError.ts"
 import { allSent, type Sink, SinkError } from "../../src/sinks/Sink.ts"
 import * as MemoryJournal from "../journal/MemoryJournal.ts"

@@ -2,7 +2,7 @@
 import { beforeAll, expect } from "bun:test"
 import { dirname, join } from "node:path"
 import { Effect, Schema } from "effect"
-import { collect } from "../../src/journal/EventPages.ts"
+import { collect } from "../../src/journal/EventQuery.ts"
 import { type CopySource, check, withOperation } from "../../src/journal/JournalCopy.ts"
 import type { WholeJournal } from "../../src/journal/JournalType.ts"
 import { PostgresConfig } from "../../src/journal/postgres/connection/PostgresConfig.ts"

@@ -23,6 +23,7 @@ import { importEvents } from "../../src/journal/archive/Imports.ts"
 import type { JournalTables, RemovedLetters, SliceRows } from "../../src/journal/archive/JournalTables.ts"
 import * as MovedLanes from "../../src/journal/archive/MovedLanes.ts"
 import * as Reappending from "../../src/journal/archive/Reappending.ts"
+import type { Attempt } from "../../src/journal/DeliveryStatus.ts"
 import { type FoundEvent, matchOf } from "../../src/journal/EventQuery.ts"
 import type { AppendExit, Journal } from "../../src/journal/Journal.ts"
 import { full } from "../../src/journal/JournalError.ts"
@@ -36,7 +37,6 @@ import {
   type StoredDeadLetter,
 } from "../../src/journal/LaneInfo.ts"
 import {
-  type Attempt,
   attemptsOf,
   type Cursor,
   type DeliveredRange,

@@ -7,16 +7,19 @@
  * event has them.
  */
 import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { EpochMillis } from "../../event/Quantities.ts"
+import { AuditRecord } from "../../journal/AuditLog.ts"
 import { endings } from "../../journal/LaneInfo.ts"
+import { Reloaded, RestartStatus } from "../../reload/Difference.ts"
+import { Explanation } from "../../routing/Explanation.ts"
 import { ReplayGroup } from "../replay/ReplayReport.ts"
-import { LaneHistory } from "../status/Status.ts"
-import { Authorization, Count, NotFound, Refused, SchemaErrors, Unavailable } from "./ApiParts.ts"
+import { LaneHistory, RelayHistory, Status } from "../status/Status.ts"
+import { Authorization, Count, Invalid, NotFound, Refused, SchemaErrors, TooMany, Unavailable } from "./ApiParts.ts"
 import { DeadLetterGroup } from "./DeadLetterApi.ts"
 import { EventGroup } from "./EventApi.ts"
-import { RelayGroup } from "./RelayApi.ts"
-import { RouteGroup } from "./RouteApi.ts"
+import { Imported, Kept } from "./ImportLine.ts"
+import { Tap, TapLine, tapFilter, tapPosition } from "./LiveTail.ts"
 
 const optional = Schema.optionalKey
 const name = { name: Schema.String }
@@ -151,6 +154,99 @@ class AlertGroup extends HttpApiGroup.make("alerts").add(
     success: Schema.Struct({ until: EpochMillis }),
     error: [NotFound, Unavailable],
   }),
+) {}
+
+const names = Schema.Array(Schema.String)
+
+/** A route of the active config. */
+export const Route = Schema.Struct({
+  name: Schema.String,
+  match: names,
+  except: names,
+  webhook: Schema.optionalKey(Schema.String),
+  /** The hours in which it applies, such as `08:00-18:00 Europe/Berlin`. */
+  within: Schema.optionalKey(Schema.String),
+  /** Conditions on an event, as in the config. */
+  where: Schema.Record(Schema.String, Schema.Unknown),
+  to: names,
+  /** Deliveries since the start that match the route's types and webhook. With `where` or `within`, this is an upper limit. */
+  count: Schema.Int,
+})
+export type Route = typeof Route.Type
+
+/** The routes' verdict on an event type. */
+export const TypeReport = Schema.Struct({
+  type: Schema.String,
+  /** Whether the type is in the sender's catalogue or is the relay's own. */
+  isKnown: Schema.Boolean,
+  sinks: names,
+  /** The sinks of routes with `where` or `within`. The event decides on them. */
+  conditional: names,
+  routes: Schema.Array(Explanation),
+})
+export type TypeReport = typeof TypeReport.Type
+
+/** The routes of the active config. */
+export class RouteGroup extends HttpApiGroup.make("routes").add(
+  HttpApiEndpoint.get("list", "/routes", { success: Schema.Array(Route) }),
+  /** Treats the event as received by `webhook` (default: any). */
+  HttpApiEndpoint.get("explain", "/routes/explain", {
+    query: { type: Schema.String, webhook: Schema.optionalKey(Schema.String) },
+    success: TypeReport,
+    error: NotFound,
+  }),
+) {}
+
+export { Reloaded }
+
+/** A page of records, newest first. `next` is the `before` of the next page; absent on the last. */
+export const AuditPage = Schema.Struct({ records: Schema.Array(AuditRecord), next: optional(Schema.Int) })
+export type AuditPage = typeof AuditPage.Type
+
+const audit = HttpApiEndpoint.get("audit", "/audit", {
+  query: {
+    /** At or after this time. */
+    since: optional(Schema.FiniteFromString.annotate({ description: "Epoch milliseconds" })),
+    before: optional(Schema.FiniteFromString.check(Schema.isInt())),
+    limit: optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))),
+  },
+  success: AuditPage,
+  error: Unavailable,
+})
+
+/** The relay as a whole. 503 means that the journal can't answer now. */
+export class RelayGroup extends HttpApiGroup.make("relay", { topLevel: true }).add(
+  HttpApiEndpoint.get("status", "/status", { success: Status, error: Unavailable }),
+  HttpApiEndpoint.get("history", "/history", { success: RelayHistory }),
+  HttpApiEndpoint.get("tap", "/tap", {
+    query: tapFilter,
+    success: HttpApiSchema.StreamNdjson({ schema: TapLine }),
+    error: [NotFound, Refused, TooMany],
+  }),
+  /**
+   * Returns the events since `next` of the previous answer, for a reader that polls. The first answer has no events.
+   */
+  HttpApiEndpoint.get("tapSince", "/tap/since", {
+    query: { ...tapFilter, sequence: tapPosition, refusals: tapPosition },
+    success: Tap,
+    error: [NotFound, Refused],
+  }),
+  audit,
+  HttpApiEndpoint.post("reload", "/reload", {
+    success: Reloaded,
+    error: [Invalid, Refused, Unavailable],
+  }),
+  /** Answers once the second process listens. `restartStatus` then reports the result. */
+  HttpApiEndpoint.post("restart", "/restart", { success: Schema.Struct({ pid: Schema.Int }), error: Refused }),
+  HttpApiEndpoint.get("restartStatus", "/restart", {
+    success: Schema.Struct({ ...RestartStatus.fields, version: Schema.String }),
+  }),
+  HttpApiEndpoint.post("import", "/journal/import", {
+    payload: Schema.Struct({ events: Schema.Array(Kept) }),
+    success: Imported,
+    error: [Refused, Unavailable],
+  }),
+  HttpApiEndpoint.post("acknowledge", "/journal/acknowledge", { error: Unavailable }),
 ) {}
 
 export class Api extends HttpApi.make("relay-admin")

@@ -2,10 +2,10 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { EpochMillis } from "../../event/Quantities.ts"
+import { Attempt } from "../../journal/DeliveryStatus.ts"
 import { DeadLettersPreview, Rate, Stayed } from "../replay/ReplayReport.ts"
 import { Count, NotFound, Refused, Unavailable } from "./ApiParts.ts"
 import { LetterSelection, letterQuery } from "./EventSelection.ts"
-import { Attempt } from "./ImportLine.ts"
 
 const optional = Schema.optionalKey
 const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))

@@ -14,8 +14,7 @@
  */
 import { Clock, Duration, Effect, Schedule, Schema } from "effect"
 import type { Archive, EventPage, EventQuery, FoundEvent } from "../../journal/Archive.ts"
-import { nextQuery } from "../../journal/EventPages.ts"
-import { deliveryMatchOf } from "../../journal/EventQuery.ts"
+import { deliveryMatchOf, nextQuery } from "../../journal/EventQuery.ts"
 import { isUnavailable, type JournalError } from "../../journal/Journal.ts"
 import type { OnProgress } from "../status/RelayStatus.ts"
 import { EventSelection, place, sequenceOf } from "./EventSelection.ts"

@@ -1,50 +1,22 @@
 /** The admin API of events: listing, explaining and erasing them. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
-import { EpochMillis, Millis } from "../../event/Quantities.ts"
+import { EpochMillis } from "../../event/Quantities.ts"
+import { CopyLink, DeliveryStatus } from "../../journal/DeliveryStatus.ts"
 import { Explanation } from "../../routing/Explanation.ts"
 import { Refused, Unavailable } from "./ApiParts.ts"
 import { Erasure, ErasureRequest } from "./ErasureApi.ts"
-import { EpochMillisFromString, selectionQuery, states } from "./EventSelection.ts"
-import { Attempt } from "./ImportLine.ts"
+import { EpochMillisFromString, selectionQuery } from "./EventSelection.ts"
 
 const optional = Schema.optionalKey
 const limit = optional(Schema.FiniteFromString.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
 
 /** The state of an event at a sink. */
 const EventAtSink = Schema.Struct({
-  sink: Schema.String,
-  outcome: Schema.Literals(states),
+  ...DeliveryStatus.fields,
   /** Only with the outcome `retrying`: the event is in a digest that was not attempted yet. */
   collecting: optional(Schema.Literal(true)),
-  due: optional(EpochMillis),
-  /** When the event reached this outcome, if it has ended. */
-  at: optional(EpochMillis),
-  /** The number of attempts. */
-  tries: optional(Schema.Int),
-  /** Duration and response code of the attempt that delivered it. */
-  took: optional(Millis),
-  code: optional(Schema.Int),
-  /** When it became a dead letter, if it was one. */
-  deadAt: optional(EpochMillis),
-  /**
-   * The origin of a drop, replay or move: the page, the command line, the admin API, or the relay itself. With a named
-   * token: `ada (the page)`.
-   */
-  by: optional(Schema.String),
-  /** Only with the outcome `counted`: the id of the sink's alert that counts it. */
-  alert: optional(Schema.Int),
-  /** The sequence of the copy that was appended. */
-  copy: optional(Schema.Int),
-  /** The lane that it was moved to. */
-  to: optional(Schema.String),
-  /** The times at which an operator replayed it as a dead letter of this sink. */
-  replays: optional(Schema.Array(Schema.Struct({ at: EpochMillis, by: Schema.String, deadAt: EpochMillis }))),
-  attempts: Schema.Array(Attempt),
 })
-
-/** A copy of an event that was appended later. */
-const CopyLink = Schema.Struct({ sequence: Schema.Int, at: EpochMillis, by: Schema.String })
 
 /** A step in an event's history. `at` is absent if the time is unknown or in the future. */
 const Step = Schema.Struct({

@@ -5,20 +5,8 @@
 import { Schema, Struct } from "effect"
 import { EpochMillis } from "../../event/Quantities.ts"
 import type { EventQuery } from "../../journal/Archive.ts"
+import { states } from "../../journal/DeliveryStatus.ts"
 
-/** The states of an event at a sink. */
-export const states = [
-  "delivered",
-  "pending",
-  "retrying",
-  "dead",
-  "counted",
-  "dropped",
-  "replayed",
-  "moved",
-  "laneRemoved",
-  "unrecorded",
-] as const
 /** The outcomes to select events by: a state at a sink, or `unrouted` for events that went to no sink. */
 export const outcomes = [...states, "unrouted"] as const
 const Outcome = Schema.Literals(outcomes).annotate({

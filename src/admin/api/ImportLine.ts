@@ -1,7 +1,7 @@
 /** The lines of another journal that `journal import` sends, and the answer. */
 import { Schema } from "effect"
-import { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { spanOf, stateOf } from "../../event/TraceContext.ts"
+import { Attempt } from "../../journal/DeliveryStatus.ts"
 
 /** A time within the range of `Date`, because others can't be shown. */
 const DateMillis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8.64e15 }))
@@ -9,22 +9,6 @@ const DateMillis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8.64
 const Trace = Schema.Struct({
   traceparent: Schema.String.check(Schema.makeFilter((text: string) => spanOf(text) !== undefined)),
   tracestate: Schema.optionalKey(Schema.String.check(Schema.makeFilter((text: string) => stateOf(text) !== undefined))),
-})
-
-/** A failed attempt. */
-export const Attempt = Schema.Struct({
-  at: EpochMillis,
-  reason: Schema.String,
-  message: Schema.String,
-  /**
-   * The beginning of the receiver's answer. It may repeat the payload, so it is included only together with payloads.
-   */
-  answer: Schema.optionalKey(Schema.String),
-  /** The number of this attempt among the event's attempts. */
-  number: Schema.optionalKey(Schema.Int),
-  /** The duration of the attempt, and the answer's code. */
-  took: Schema.optionalKey(Millis),
-  code: Schema.optionalKey(Schema.Int),
 })
 
 /** An event of another journal, as `journal salvage` writes it. */

@@ -5,14 +5,13 @@
  * Its work is bounded: it holds a limited number of keys and searches a limited number
  * of events. The count is a lower bound if it stops early.
  */
-
 import { Effect } from "effect"
 import type { LaneConfig } from "../../config/Config.ts"
 import type { Event } from "../../event/Event.ts"
 import { orUndefined } from "../../event/Tolerance.ts"
 import { orderKey } from "../../formats/Template.ts"
 import type { Archive, EventQuery } from "../../journal/Archive.ts"
-import { nextQuery } from "../../journal/EventPages.ts"
+import { nextQuery } from "../../journal/EventQuery.ts"
 import type { JournalError } from "../../journal/Journal.ts"
 import type { Newer } from "./ReplayReport.ts"
 

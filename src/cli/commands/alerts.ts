@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { AlertDetails, AlertReport } from "../../admin/api/Api.ts"
 import { ask } from "../support/adminClient.ts"
-import { Json } from "../support/flags.ts"
+import { argument, Json, withExamples } from "../support/flags.ts"
 import { headedTable, instant, print, printDone, printJson, table, width } from "../support/output.ts"
 import { spanOf } from "../support/values.ts"
 
@@ -32,7 +32,7 @@ const list = Command.make(
 ).pipe(Command.withDescription("List the alerts, firing ones first"))
 
 const named = {
-  sink: Argument.String("sink").pipe(Argument.withDescription("The sink that the alert was sent to")),
+  sink: argument("sink", "The sink that the alert was sent to"),
   id: Argument.Int("id").pipe(Argument.withDescription("The alert's id in the list")),
 }
 
@@ -113,11 +113,11 @@ const mute = Command.make(
 
 export const alerts = Command.make("alerts").pipe(
   Command.withSubcommands([list, show, ack, mute, resolve]),
-  Command.withExamples([
-    { command: "relay alerts list", description: "What fires, since when, how often, and the next reminder" },
-    { command: "relay alerts show oncall 4711", description: "What was sent and when, and the events behind it" },
-    { command: "relay alerts ack oncall 4711", description: "It is being worked on" },
-    { command: "relay alerts mute oncall 4711 --for 8h", description: "Nothing can be done before the morning" },
-    { command: "relay alerts resolve oncall 4711", description: "It is over, and no recovery will come" },
-  ]),
+  withExamples({
+    "relay alerts list": "What fires, since when, how often, and the next reminder",
+    "relay alerts show oncall 4711": "What was sent and when, and the events behind it",
+    "relay alerts ack oncall 4711": "It is being worked on",
+    "relay alerts mute oncall 4711 --for 8h": "Nothing can be done before the morning",
+    "relay alerts resolve oncall 4711": "It is over, and no recovery will come",
+  }),
 )

@@ -1,9 +1,9 @@
 /** `relay audit`: lists changes through the admin API, the command line or the page, and who made them. */
 import { Effect } from "effect"
-import { Command, Flag } from "effect/cli"
-import type { AuditRecord } from "../../admin/api/RelayApi.ts"
+import { Command } from "effect/cli"
+import type { AuditRecord } from "../../journal/AuditLog.ts"
 import { ask } from "../support/adminClient.ts"
-import { given, Json, limit, text } from "../support/flags.ts"
+import { given, Json, limit, number, text, withExamples } from "../support/flags.ts"
 import { headedTable, instant, print, printJson, say, width } from "../support/output.ts"
 import { timesOf } from "../support/values.ts"
 
@@ -25,11 +25,7 @@ export const audit = Command.make(
   {
     since: text("since", "TIME", 'At or after TIME: 2026-11-20T08:00:00Z, or "2 hours" for two hours ago'),
     limit,
-    before: Flag.Int("before").pipe(
-      Flag.withMetavar("ID"),
-      Flag.withDescription("Only older than this record, for the next page"),
-      Flag.optional,
-    ),
+    before: number("before", "ID", "Only older than this record, for the next page"),
   },
   Effect.fn(function* ({ since, limit, before }) {
     const query = { ...given({ before }), ...(yield* timesOf({ since })), limit }
@@ -40,8 +36,8 @@ export const audit = Command.make(
     if (page.next !== undefined) yield* say(`for older ones: --before ${page.next}`)
   }),
 ).pipe(
-  Command.withExamples([
-    { command: 'relay audit --since "2 days"', description: "What was changed in two days" },
-    { command: "relay audit --limit 1000 --json", description: "As JSON, for another log" },
-  ]),
+  withExamples({
+    'relay audit --since "2 days"': "What was changed in two days",
+    "relay audit --limit 1000 --json": "As JSON, for another log",
+  }),
 )

@@ -20,7 +20,7 @@ import { fileIdentity } from "../../runtime/Files.ts"
 import { progressBar } from "../support/adminClient.ts"
 import { failed, io, misconfigured, usage } from "../support/CommandError.ts"
 import { type Allowed, Backtest, type Report, refused } from "../support/comparison.ts"
-import { Config, Json, text, toggle } from "../support/flags.ts"
+import { Config, Json, text, toggle, withExamples } from "../support/flags.ts"
 import { absentIn, loadForCheck, loadJournal } from "../support/loadConfig.ts"
 import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
 import { Program } from "../support/Program.ts"
@@ -248,15 +248,10 @@ export const backtest = Command.make(
     )
   }),
 ).pipe(
-  Command.withExamples([
-    {
-      command: "relay backtest -c new.json --since 7d",
-      description: "What a new config would have done in the last week",
-    },
-    {
-      command: "relay backtest -c new.json --since 7d --allow audit --allow 'oncall:appointment.meeting.**'",
-      description: "Fail unless only these sinks change",
-    },
-    { command: "relay backtest --against old.json", description: "The running file against an earlier one" },
-  ]),
+  withExamples({
+    "relay backtest -c new.json --since 7d": "What a new config would have done in the last week",
+    "relay backtest -c new.json --since 7d --allow audit --allow 'oncall:appointment.meeting.**'":
+      "Fail unless only these sinks change",
+    "relay backtest --against old.json": "The running file against an earlier one",
+  }),
 )

@@ -8,7 +8,7 @@ import { attemptRows } from "../reports/eventReport.ts"
 import { newerNotes, preview } from "../reports/replayReport.ts"
 import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { given, Json, limit, text, toggle } from "../support/flags.ts"
+import { argument, given, Json, limit, text, toggle, withExamples } from "../support/flags.ts"
 import {
   count,
   headedTable,
@@ -25,10 +25,7 @@ import {
 import { letterFlags, rate, sayUnknown, selectionOf } from "../support/selection.ts"
 
 const all = toggle("all", "All dead letters")
-const ids = Argument.String("id").pipe(
-  Argument.withDescription("Ids as `dlq list` shows them, such as lake:42"),
-  Argument.variadic(),
-)
+const ids = argument("id", "Ids as `dlq list` shows them, such as lake:42").pipe(Argument.variadic())
 
 const choosing = { id: ids, ...letterFlags, all }
 
@@ -88,7 +85,7 @@ const list = Command.make(
 
 const show = Command.make(
   "show",
-  { id: Argument.String("id").pipe(Argument.withDescription("An id as `dlq list` shows it, such as lake:42")) },
+  { id: argument("id", "An id as `dlq list` shows it, such as lake:42") },
   Effect.fn(function* ({ id }) {
     const letter = yield* ask((client) => client.deadLetters.show({ params: { id } }))
     if (yield* Json) return yield* printJson(letter)
@@ -184,18 +181,12 @@ const drop = Command.make(
 
 export const dlq = Command.make("dlq").pipe(
   Command.withSubcommands([list, show, replay, drop]),
-  Command.withExamples([
-    { command: "relay dlq list --sink lake", description: "Events that could not be delivered to lake, and why" },
-    { command: "relay dlq show lake:42", description: "One of them in full" },
-    { command: "relay dlq replay --sink lake --dry-run", description: "Count lake's dead letters, and show the first" },
-    { command: "relay dlq replay --sink lake", description: "Send all of lake's again, once it works" },
-    {
-      command: "relay dlq replay --sink lake --since yesterday",
-      description: "Only events since yesterday, 00:00 UTC",
-    },
-    {
-      command: "relay dlq replay --sink _quarantine",
-      description: "Route what could not be routed, by the current config",
-    },
-  ]),
+  withExamples({
+    "relay dlq list --sink lake": "Events that could not be delivered to lake, and why",
+    "relay dlq show lake:42": "One of them in full",
+    "relay dlq replay --sink lake --dry-run": "Count lake's dead letters, and show the first",
+    "relay dlq replay --sink lake": "Send all of lake's again, once it works",
+    "relay dlq replay --sink lake --since yesterday": "Only events since yesterday, 00:00 UTC",
+    "relay dlq replay --sink _quarantine": "Route what could not be routed, by the current config",
+  }),
 )

@@ -22,7 +22,7 @@ import {
   type Verdict,
 } from "../reports/doctorFindings.ts"
 import { failed } from "../support/CommandError.ts"
-import { Json } from "../support/flags.ts"
+import { Json, withExamples } from "../support/flags.ts"
 import { lacks, loadForHost } from "../support/loadConfig.ts"
 import { count, type Paint, paint, plain, print, printJson, table } from "../support/output.ts"
 
@@ -99,8 +99,8 @@ export const doctor = Command.make(
     }
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay doctor", description: "Findings, worst first, and what to do" },
-    { command: "relay doctor --json", description: "The findings for a script" },
-  ]),
+  withExamples({
+    "relay doctor": "Findings, worst first, and what to do",
+    "relay doctor --json": "The findings for a script",
+  }),
 )

@@ -1,6 +1,6 @@
 /** `relay events`: lists the journal's events with their outcome at each sink, and erases events. */
 import { Effect, Option } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import type { Erasure, ErasureRequest } from "../../admin/api/ErasureApi.ts"
 import type { Event } from "../../admin/api/EventApi.ts"
 import { sequenceOf } from "../../admin/api/EventSelection.ts"
@@ -8,7 +8,7 @@ import { selectionWords } from "../../admin/replay/ReplayCommand.ts"
 import { nameOf } from "../reports/eventReport.ts"
 import { ask, withProgressBar } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { given, Json, limit, text, toggle } from "../support/flags.ts"
+import { given, Json, limit, number, text, toggle, withExamples } from "../support/flags.ts"
 import { count, headedTable, instant, plain, print, printJson, say, width } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
 import { eventFlags, sayUnknown, selectionOf } from "../support/selection.ts"
@@ -135,17 +135,11 @@ export const events = Command.make(
   {
     ...eventFlags,
     deliveredAfter: text("delivered-after", "TIME", "Only events that a sink got at or after TIME"),
-    attemptsOver: Flag.Int("attempts-over").pipe(
-      Flag.withMetavar("N"),
-      Flag.withDescription("Only events that took more than N attempts at a sink"),
-      Flag.optional,
-    ),
-    alert: Flag.Int("alert").pipe(
-      Flag.withMetavar("ID"),
-      Flag.withDescription(
-        "Only events that the alert with this id counts; alerts list has the ids, and --sink its sink",
-      ),
-      Flag.optional,
+    attemptsOver: number("attempts-over", "N", "Only events that took more than N attempts at a sink"),
+    alert: number(
+      "alert",
+      "ID",
+      "Only events that the alert with this id counts; alerts list has the ids, and --sink its sink",
     ),
     limit,
     before: text("before", "PLACE", "Only older than this place in the log, for the next page"),
@@ -181,13 +175,10 @@ export const events = Command.make(
   }),
 ).pipe(
   Command.withSubcommands([erase]),
-  Command.withExamples([
-    { command: "relay events --sink lake --outcome dead", description: "Events that are dead letters of lake" },
-    {
-      command: 'relay events --account acct_1 --type "appointment.**" --since "2 days"',
-      description: "An account's appointments of two days",
-    },
-    { command: "relay events --outcome unrouted", description: "Events that no route matches" },
-    { command: "relay events erase --object cli_1 --dry-run", description: "Count what an erasure would overwrite" },
-  ]),
+  withExamples({
+    "relay events --sink lake --outcome dead": "Events that are dead letters of lake",
+    'relay events --account acct_1 --type "appointment.**" --since "2 days"': "An account's appointments of two days",
+    "relay events --outcome unrouted": "Events that no route matches",
+    "relay events erase --object cli_1 --dry-run": "Count what an erasure would overwrite",
+  }),
 )

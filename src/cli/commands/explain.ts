@@ -4,7 +4,7 @@
  * report, which `support/eventReport.ts` renders.
  */
 import { Effect, Option } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Command, Flag } from "effect/cli"
 import type { Loaded } from "../../config/load/Load.ts"
 import { type AlertAction, alertActions } from "../../event/Event.ts"
 import { eventTypes, isKnown, isRelayEvent } from "../../event/EventType.ts"
@@ -12,7 +12,7 @@ import { reached } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { explainEvent, routesTable } from "../reports/eventReport.ts"
 import { usage } from "../support/CommandError.ts"
-import { Json, text, toggle } from "../support/flags.ts"
+import { argument, Json, text, toggle, withExamples } from "../support/flags.ts"
 import { actionProblem, fixedBody, payloadOf, typeFor, withAbsent } from "../support/goldenFiles.ts"
 import { loadForCheck } from "../support/loadConfig.ts"
 import { paint, plain, print, printJson, printWhole, say, width } from "../support/output.ts"
@@ -87,9 +87,7 @@ const explainType = Effect.fnUntraced(function* (type: string, { webhook, payloa
 export const explain = Command.make(
   "explain",
   {
-    what: Argument.String("type|event").pipe(
-      Argument.withDescription("An event type, such as appointment.created, or the id of an event in the journal"),
-    ),
+    what: argument("type|event", "An event type, such as appointment.created, or the id of an event in the journal"),
     webhook: text("webhook", "NAME", "As if received by this webhook (default: any)"),
     payload: text(
       "payload",
@@ -118,24 +116,14 @@ export const explain = Command.make(
     return yield* explainType(what, asked)
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay explain appointment.meeting.create_failed", description: "Where a failed meeting goes" },
-    { command: "relay explain client.created --webhook scheduling", description: "For one webhook only" },
-    {
-      command: "relay explain appointment.meeting.create_failed --at 2026-11-20T22:00:00Z",
-      description: "Where it goes at night, by routes with `within`",
-    },
-    {
-      command: "relay explain appointment.meeting.create_failed --payload oncall",
-      description: "The payload for the sink oncall",
-    },
-    {
-      command: "relay explain appointment.meeting.create_failed --payload oncall --action resolve",
-      description: "The payload that ends its alert",
-    },
-    {
-      command: "relay explain evt_8sZ2kQ",
-      description: "An event: signature, routes, attempts, and the payload for each sink",
-    },
-  ]),
+  withExamples({
+    "relay explain appointment.meeting.create_failed": "Where a failed meeting goes",
+    "relay explain client.created --webhook scheduling": "For one webhook only",
+    "relay explain appointment.meeting.create_failed --at 2026-11-20T22:00:00Z":
+      "Where it goes at night, by routes with `within`",
+    "relay explain appointment.meeting.create_failed --payload oncall": "The payload for the sink oncall",
+    "relay explain appointment.meeting.create_failed --payload oncall --action resolve":
+      "The payload that ends its alert",
+    "relay explain evt_8sZ2kQ": "An event: signature, routes, attempts, and the payload for each sink",
+  }),
 )

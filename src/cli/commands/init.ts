@@ -11,7 +11,7 @@ import { quoted } from "../../formats/Texts.ts"
 import { journalTypes } from "../../journal/Journals.ts"
 import { sinkTypes } from "../../sinks/SinkTypes.ts"
 import { io } from "../support/CommandError.ts"
-import { Config, Json, toggle } from "../support/flags.ts"
+import { Config, Json, toggle, withExamples } from "../support/flags.ts"
 import { plain, print, printJson, printWhole } from "../support/output.ts"
 import { Program } from "../support/Program.ts"
 
@@ -67,11 +67,8 @@ export const init = Command.make(
     )
   }),
 ).pipe(
-  Command.withExamples([
-    {
-      command: "relay init",
-      description: "Writes relay.config.json, and relay.schema.json for editors; never over an existing file",
-    },
-    { command: "relay init --systemd > /etc/systemd/system/relay.service", description: "Install it as a service" },
-  ]),
+  withExamples({
+    "relay init": "Writes relay.config.json, and relay.schema.json for editors; never over an existing file",
+    "relay init --systemd > /etc/systemd/system/relay.service": "Install it as a service",
+  }),
 )

@@ -6,7 +6,7 @@ import type { Checked } from "../../journal/JournalCopy.ts"
 import { localUser } from "../../runtime/Files.ts"
 import { ask, progressBar } from "../support/adminClient.ts"
 import { failed, io, usage } from "../support/CommandError.ts"
-import { Json } from "../support/flags.ts"
+import { argument, Json, withExamples } from "../support/flags.ts"
 import { loadJournal } from "../support/loadConfig.ts"
 import { bytes, count, plain, print, printDone, printJson, say } from "../support/output.ts"
 import { lazily } from "../support/Program.ts"
@@ -14,11 +14,8 @@ import { lazily } from "../support/Program.ts"
 const journals = lazily(() => import("../../journal/Journals.ts"))
 const maintenance = Effect.flatMap(journals, ({ maintenance }) => lazily(maintenance))
 
-const file = Argument.String("journal").pipe(
-  Argument.withDescription("The journal's file (default: the config's)"),
-  Argument.optional,
-)
-const to = (what: string) => Argument.String("to").pipe(Argument.withDescription(what))
+const file = argument("journal", "The journal's file (default: the config's)").pipe(Argument.optional)
+const to = (what: string) => argument("to", what)
 
 /** Reads only the config's journal, because a salvage must not fail if a secret can't be read. */
 const pathOf = Effect.fnUntraced(function* (file: Option.Option<string>) {
@@ -125,9 +122,7 @@ const summary = (owed: Imported): ReadonlyArray<string> => [
 const importEvents = Command.make(
   "import",
   {
-    file: Argument.String("file").pipe(
-      Argument.withDescription("A journal that was moved aside, or the output of `journal salvage`"),
-    ),
+    file: argument("file", "A journal that was moved aside, or the output of `journal salvage`"),
   },
   Effect.fn(function* ({ file }) {
     const { read } = yield* lazily(() => import("../support/importFile.ts"))
@@ -237,20 +232,13 @@ const acknowledge = Command.make(
 
 export const journal = Command.make("journal").pipe(
   Command.withSubcommands([check, backup, salvage, importEvents, copy, acknowledge]),
-  Command.withExamples([
-    { command: "relay journal check", description: "The journal of relay.config.json" },
-    { command: "relay journal backup /backup/journal.db", description: "A copy while the relay runs" },
-    {
-      command: "relay journal import data/journal.db.2026-11-20T08-00-00-000Z.damaged",
-      description: "Deliver the undelivered events of a journal that was moved aside",
-    },
-    {
-      command: "relay journal copy --from sqlite --to postgres --file data/journal.db",
-      description: "Move from a file to the database of the config, to run several relays on it",
-    },
-    {
-      command: "relay journal salvage events.ndjson old/journal.db",
-      description: "Write the readable events of a damaged file",
-    },
-  ]),
+  withExamples({
+    "relay journal check": "The journal of relay.config.json",
+    "relay journal backup /backup/journal.db": "A copy while the relay runs",
+    "relay journal import data/journal.db.2026-11-20T08-00-00-000Z.damaged":
+      "Deliver the undelivered events of a journal that was moved aside",
+    "relay journal copy --from sqlite --to postgres --file data/journal.db":
+      "Move from a file to the database of the config, to run several relays on it",
+    "relay journal salvage events.ndjson old/journal.db": "Write the readable events of a damaged file",
+  }),
 )

@@ -1,11 +1,11 @@
 /** `relay lanes …`: the lanes, and commands to pause, resume, move and drop them. */
 import { Effect, Option } from "effect"
-import { Argument, Command, Flag, Prompt, TerminalCapabilities } from "effect/cli"
+import { Command, Flag, Prompt, TerminalCapabilities } from "effect/cli"
 import { endings } from "../../journal/LaneInfo.ts"
 import { askStatus, lanesTable } from "../reports/statusReport.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { Json, text, toggle } from "../support/flags.ts"
+import { argument, Json, text, toggle, withExamples } from "../support/flags.ts"
 import { count, instant, plain, print, printDone, printJson, width } from "../support/output.ts"
 import { spanOf } from "../support/values.ts"
 
@@ -21,7 +21,7 @@ export const confirmed = Effect.fnUntraced(function* (isGiven: boolean, what: st
   if (!isSure) return yield* failed("nothing was changed")
 })
 
-const name = Argument.String("name").pipe(Argument.withDescription("The lane: its sink's name"))
+const name = argument("name", "The lane: its sink's name")
 
 const list = Command.make(
   "list",
@@ -82,8 +82,8 @@ const resume = Command.make(
 const move = Command.make(
   "move",
   {
-    name: Argument.String("from").pipe(Argument.withDescription("A lane whose sink is no longer in the config")),
-    to: Argument.String("to").pipe(Argument.withDescription("The sink that takes over its events")),
+    name: argument("from", "A lane whose sink is no longer in the config"),
+    to: argument("to", "The sink that takes over its events"),
   },
   Effect.fn(function* ({ name, to }) {
     const moved = yield* ask((client) => client.lanes.move({ params: { name }, payload: { to } }))
@@ -93,7 +93,7 @@ const move = Command.make(
 
 const drop = Command.make(
   "drop",
-  { name: Argument.String("name").pipe(Argument.withDescription("A lane whose sink is no longer in the config")) },
+  { name: argument("name", "A lane whose sink is no longer in the config") },
   Effect.fn(function* ({ name }) {
     const given = yield* ask((client) => client.lanes.drop({ params: { name } }))
     yield* printDone({ lane: name, ...given }, `${name} is dropped, with ${count(given.count, "event")}`)
@@ -102,13 +102,10 @@ const drop = Command.make(
 
 export const lanes = Command.make("lanes").pipe(
   Command.withSubcommands([list, pause, resume, move, drop]),
-  Command.withExamples([
-    { command: "relay lanes pause lake", description: "Before maintenance of a sink" },
-    { command: "relay lanes pause oncall --for 8h", description: "Mute a sink for the night" },
-    {
-      command: "relay lanes pause oncall --for 8h --then digest",
-      description: "Mute it, and send one digest in the morning",
-    },
-    { command: "relay lanes move lake lake2", description: "After a sink was replaced" },
-  ]),
+  withExamples({
+    "relay lanes pause lake": "Before maintenance of a sink",
+    "relay lanes pause oncall --for 8h": "Mute a sink for the night",
+    "relay lanes pause oncall --for 8h --then digest": "Mute it, and send one digest in the morning",
+    "relay lanes move lake lake2": "After a sink was replaced",
+  }),
 )

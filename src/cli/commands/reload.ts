@@ -4,7 +4,7 @@ import { Command } from "effect/cli"
 import { toJson } from "../../config/diagnostics/Diagnostic.ts"
 import { headline, type Reloaded, show } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
-import { Json } from "../support/flags.ts"
+import { Json, withExamples } from "../support/flags.ts"
 import { sayWarnings } from "../support/loadConfig.ts"
 import { plain, print, printJson, say } from "../support/output.ts"
 
@@ -32,8 +32,8 @@ export const reload = Command.make(
     for (const note of reloaded.notes) yield* say(plain(note))
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay reload", description: "After a change of webhooks, secrets, sinks or routes" },
-    { command: "relay validate && relay reload", description: "Check it and its sinks first" },
-  ]),
+  withExamples({
+    "relay reload": "After a change of webhooks, secrets, sinks or routes",
+    "relay validate && relay reload": "Check it and its sinks first",
+  }),
 )

@@ -6,7 +6,7 @@ import { firstSignal } from "../../runtime/Runtime.ts"
 import { commandLine, followed, hasEnded, notes, preview, queued } from "../reports/replayReport.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed, usage } from "../support/CommandError.ts"
-import { Config, given, Json, text, toggle } from "../support/flags.ts"
+import { argument, Config, given, Json, text, toggle, withExamples } from "../support/flags.ts"
 import {
   count,
   headedTable,
@@ -23,10 +23,7 @@ import { Program } from "../support/Program.ts"
 import { eventFlags, rate, sayUnknown, selectionOf } from "../support/selection.ts"
 
 const flags = {
-  event: Argument.String("event").pipe(
-    Argument.withDescription("Only this event: its id, or its place in the log (seq_42)"),
-    Argument.optional,
-  ),
+  event: argument("event", "Only this event: its id, or its place in the log (seq_42)").pipe(Argument.optional),
   to: text("to", "SINK", "Send to this sink, whatever the routes say"),
   routed: toggle(
     "routed",
@@ -122,7 +119,7 @@ const list = Command.make(
 
 const cancel = Command.make(
   "cancel",
-  { id: Argument.String("id").pipe(Argument.withDescription("An id as `replay list` shows it")) },
+  { id: argument("id", "An id as `replay list` shows it") },
   Effect.fn(function* ({ id }) {
     const replay = yield* ask((client) => client.replays.cancel({ params: { id } }))
     yield* printDone(replay, `${replay.state}: ${queued(replay)}`)
@@ -149,21 +146,13 @@ export const replay = Command.make(
   }),
 ).pipe(
   Command.withSubcommands([list, cancel]),
-  Command.withExamples([
-    { command: "relay replay evt_8sZ2kQ --routed", description: "One event, to the sinks that it was routed to" },
-    {
-      command: "relay replay --account acct_1 --to lake --dry-run",
-      description: "Count an account's events, and show the first",
-    },
-    { command: 'relay replay --to lake --since "2 hours"', description: "The last two hours" },
-    {
-      command: "relay replay --sink crm --outcome dropped --since yesterday --routed",
-      description: "Events that were dropped at crm, to crm again",
-    },
-    {
-      command: "relay replay --to audit --since 2026-11-20 --until 2026-11-21 --type 'appointment.**'",
-      description: "One day's appointments",
-    },
-    { command: "relay replay --outcome unrouted --to lake", description: "Events that no route matched" },
-  ]),
+  withExamples({
+    "relay replay evt_8sZ2kQ --routed": "One event, to the sinks that it was routed to",
+    "relay replay --account acct_1 --to lake --dry-run": "Count an account's events, and show the first",
+    'relay replay --to lake --since "2 hours"': "The last two hours",
+    "relay replay --sink crm --outcome dropped --since yesterday --routed":
+      "Events that were dropped at crm, to crm again",
+    "relay replay --to audit --since 2026-11-20 --until 2026-11-21 --type 'appointment.**'": "One day's appointments",
+    "relay replay --outcome unrouted --to lake": "Events that no route matched",
+  }),
 )

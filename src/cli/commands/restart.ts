@@ -4,6 +4,7 @@ import { Command } from "effect/cli"
 import type { RestartStatus } from "../../reload/Difference.ts"
 import { ask } from "../support/adminClient.ts"
 import { failed } from "../support/CommandError.ts"
+import { withExamples } from "../support/flags.ts"
 import { plain, printDone, say, span } from "../support/output.ts"
 
 /**
@@ -46,11 +47,8 @@ export const restart = Command.make(
     yield* printDone({ pid: ended.pid, version, took }, sentence)
   }),
 ).pipe(
-  Command.withExamples([
-    {
-      command: "relay restart",
-      description: "After an upgrade, or a change that needs a restart: no delivery is refused",
-    },
-    { command: "relay validate && relay restart", description: "Check the config and its sinks first" },
-  ]),
+  withExamples({
+    "relay restart": "After an upgrade, or a change that needs a restart: no delivery is refused",
+    "relay validate && relay restart": "Check the config and its sinks first",
+  }),
 )

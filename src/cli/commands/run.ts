@@ -29,7 +29,7 @@ import { Doors, predecessor } from "../../runtime/ProcessHandover.ts"
 import { onSignal } from "../../runtime/Runtime.ts"
 import { relayVersion } from "../../runtime/Version.ts"
 import { io } from "../support/CommandError.ts"
-import { toggle } from "../support/flags.ts"
+import { toggle, withExamples } from "../support/flags.ts"
 import * as Logging from "../support/lifecycle.ts"
 import { makeRestarts, makeStop, notifySystemd, type Restarts, type Stop } from "../support/lifecycle.ts"
 import { configFlag, loadConfig, loadQuietly } from "../support/loadConfig.ts"
@@ -190,8 +190,8 @@ export const run = Command.make(
     )
   }, Effect.scoped),
 ).pipe(
-  Command.withExamples([
-    { command: "relay run", description: "With relay.config.json, or the embedded defaults without one" },
-    { command: "relay run -c /etc/relay/relay.config.json", description: "As a service: the log is JSON lines" },
-  ]),
+  withExamples({
+    "relay run": "With relay.config.json, or the embedded defaults without one",
+    "relay run -c /etc/relay/relay.config.json": "As a service: the log is JSON lines",
+  }),
 )

@@ -3,7 +3,7 @@ import { Effect, Option } from "effect"
 import { Argument, Command } from "effect/cli"
 import page from "../../../docs/operations/runbooks.md" with { type: "text" }
 import { usage } from "../support/CommandError.ts"
-import { Json } from "../support/flags.ts"
+import { argument, Json, withExamples } from "../support/flags.ts"
 import { plain, print, printJson, table } from "../support/output.ts"
 
 interface Runbook {
@@ -25,8 +25,7 @@ export const runbooks = (): ReadonlyArray<Runbook> =>
 export const runbook = Command.make(
   "runbook",
   {
-    state: Argument.String("state").pipe(
-      Argument.withDescription("As `relay status` names it, such as sink-waiting; all of them when absent"),
+    state: argument("state", "As `relay status` names it, such as sink-waiting; all of them when absent").pipe(
       Argument.optional,
     ),
   },
@@ -43,8 +42,8 @@ export const runbook = Command.make(
     yield* isJson ? printJson(found) : print(`${found.state}\n\n${found.text}`)
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay runbook", description: "The states, and how bad each is" },
-    { command: "relay runbook sink-misconfigured", description: "What it means, and what to do" },
-  ]),
+  withExamples({
+    "relay runbook": "The states, and how bad each is",
+    "relay runbook sink-misconfigured": "What it means, and what to do",
+  }),
 )

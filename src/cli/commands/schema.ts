@@ -4,6 +4,7 @@ import { Command } from "effect/cli"
 import { jsonSchemaText } from "../../config/schema/JsonSchema.ts"
 import { journalTypes } from "../../journal/Journals.ts"
 import { sinkTypes } from "../../sinks/SinkTypes.ts"
+import { withExamples } from "../support/flags.ts"
 import { printWhole } from "../support/output.ts"
 
 export const schema = Command.make(
@@ -11,7 +12,7 @@ export const schema = Command.make(
   {},
   Effect.fn(() => printWhole(jsonSchemaText({ sinkTypes, journalTypes }).trimEnd())),
 ).pipe(
-  Command.withExamples([
-    { command: "relay schema > relay.schema.json", description: 'Name it as "$schema" in the config for editors' },
-  ]),
+  withExamples({
+    "relay schema > relay.schema.json": 'Name it as "$schema" in the config for editors',
+  }),
 )

@@ -11,7 +11,7 @@ import { Command } from "effect/cli"
 import { health, levelOf } from "../../admin/status/Health.ts"
 import { askStatus, render, watchStatus } from "../reports/statusReport.ts"
 import { CommandError, failed, usage } from "../support/CommandError.ts"
-import { Json, toggle } from "../support/flags.ts"
+import { Json, toggle, withExamples } from "../support/flags.ts"
 import { paint, plain, print, printJson, width } from "../support/output.ts"
 
 const printStatus = Effect.gen(function* () {
@@ -45,10 +45,10 @@ export const status = Command.make(
     if (level === "critical") return yield* failed()
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay status", description: "Problems and what to do, the journal and the lanes" },
-    { command: "relay status --watch", description: "Live, until Ctrl-C" },
-    { command: "relay status --json", description: "The status for a script" },
-    { command: "relay status --exit-code", description: "For monitoring, such as Nagios" },
-  ]),
+  withExamples({
+    "relay status": "Problems and what to do, the journal and the lanes",
+    "relay status --watch": "Live, until Ctrl-C",
+    "relay status --json": "The status for a script",
+    "relay status --exit-code": "For monitoring, such as Nagios",
+  }),
 )

@@ -6,7 +6,7 @@ import type { TappedRefusal } from "../../admin/status/Status.ts"
 import { firstSignal } from "../../runtime/Runtime.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
-import { given, Json, text, type, webhook } from "../support/flags.ts"
+import { given, Json, text, type, webhook, withExamples } from "../support/flags.ts"
 import { instant, type Paint, paint, plain, print, printWhole, say, toJson } from "../support/output.ts"
 import { requirePatterns } from "../support/values.ts"
 
@@ -57,9 +57,9 @@ export const tap = Command.make(
     yield* Effect.raceFirst(ended, firstSignal)
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay tap", description: "Everything" },
-    { command: "relay tap --type 'appointment.meeting.*_failed'", description: "Failures only" },
-    { command: "relay tap --sink lake --json", description: "Events that go to a sink, one line of JSON each" },
-  ]),
+  withExamples({
+    "relay tap": "Everything",
+    "relay tap --type 'appointment.meeting.*_failed'": "Failures only",
+    "relay tap --sink lake --json": "Events that go to a sink, one line of JSON each",
+  }),
 )

@@ -13,7 +13,7 @@ import { attempt } from "../../formats/Rendering.ts"
 import { takes } from "../../routing/Explanation.ts"
 import * as Router from "../../routing/Router.ts"
 import { failed } from "../support/CommandError.ts"
-import { Json, toggle } from "../support/flags.ts"
+import { Json, toggle, withExamples } from "../support/flags.ts"
 import * as Golden from "../support/goldenFiles.ts"
 import { absentIn, loadForCheck } from "../support/loadConfig.ts"
 import { count, instant, type Paint, paint, plain, print, printJson, say } from "../support/output.ts"
@@ -137,8 +137,8 @@ export const test = Command.make(
       return yield* failed("`relay test --update` writes the golden files from the current payloads")
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay test -c new.config.json", description: "Before a new config goes live" },
-    { command: "relay test --update", description: "Write the golden files, for review" },
-  ]),
+  withExamples({
+    "relay test -c new.config.json": "Before a new config goes live",
+    "relay test --update": "Write the golden files, for review",
+  }),
 )

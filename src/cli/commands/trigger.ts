@@ -3,7 +3,7 @@
  * and with the webhook's header names.
  */
 import { Clock, Duration, Effect, FileSystem, Option, Redacted, Result, Schema } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Command, Flag } from "effect/cli"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientRequest } from "effect/http"
 import * as Address from "../../config/Address.ts"
 import * as Certificate from "../../config/Certificate.ts"
@@ -15,7 +15,7 @@ import { hmacSha256, sign } from "../../event/Signature.ts"
 import * as Senders from "../../routing/Foreign.ts"
 import * as HttpTransport from "../../runtime/HttpTransport.ts"
 import { failed, io, unreachable, usage } from "../support/CommandError.ts"
-import { Json, text, toggle } from "../support/flags.ts"
+import { argument, Json, text, toggle, withExamples } from "../support/flags.ts"
 import { loadAsService } from "../support/loadConfig.ts"
 import { count as counted, plain, print, printJson, say } from "../support/output.ts"
 import { suggestType } from "../support/values.ts"
@@ -245,7 +245,7 @@ const positive = Schema.Finite.check(Schema.isGreaterThan(0, { expected: "a numb
 export const trigger = Command.make(
   "trigger",
   {
-    type: Argument.String("type").pipe(Argument.withDescription("Any event type, such as appointment.created")),
+    type: argument("type", "Any event type, such as appointment.created"),
     count: Flag.Int("count").pipe(
       Flag.withAlias("n"),
       Flag.withDescription("Number of events, each with its own id"),
@@ -330,15 +330,13 @@ export const trigger = Command.make(
     }
   }, Effect.scoped),
 ).pipe(
-  Command.withExamples([
-    { command: "relay trigger appointment.created", description: "One event" },
-    { command: "relay trigger client.updated --count 1000 --rate 100", description: "A thousand, a hundred a second" },
-    {
-      command: "relay trigger connected_account.reconnected --object cna_1",
-      description: "The recovery of the refresh_failed that was sent with this id",
-    },
-    { command: "relay trigger client.updated --ca ca.pem", description: "To a relay with a custom certificate" },
-    { command: "relay trigger push --webhook github", description: "As another sender, to a webhook with `verify`" },
-    { command: "relay trigger service.deleted --tamper", description: "A forged delivery, which must be refused" },
-  ]),
+  withExamples({
+    "relay trigger appointment.created": "One event",
+    "relay trigger client.updated --count 1000 --rate 100": "A thousand, a hundred a second",
+    "relay trigger connected_account.reconnected --object cna_1":
+      "The recovery of the refresh_failed that was sent with this id",
+    "relay trigger client.updated --ca ca.pem": "To a relay with a custom certificate",
+    "relay trigger push --webhook github": "As another sender, to a webhook with `verify`",
+    "relay trigger service.deleted --tamper": "A forged delivery, which must be refused",
+  }),
 )

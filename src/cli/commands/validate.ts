@@ -7,7 +7,7 @@ import { requireCertificates } from "../../config/load/Load.ts"
 import { checkSinks } from "../reports/checkSinks.ts"
 import { checkJournal, checkJournalFile } from "../reports/doctorFindings.ts"
 import { failed } from "../support/CommandError.ts"
-import { Json, toggle } from "../support/flags.ts"
+import { Json, toggle, withExamples } from "../support/flags.ts"
 import { absentIn, lacks, loadForHost, loadLacking, sayAbsent, sayWarnings } from "../support/loadConfig.ts"
 import { count, paintMessages, plain, print, printJson, say, table } from "../support/output.ts"
 
@@ -77,11 +77,9 @@ export const validate = Command.make(
     )
   }),
 ).pipe(
-  Command.withExamples([
-    { command: "relay validate", description: "Check relay.config.json and its sinks" },
-    {
-      command: "relay validate --offline -c new.config.json",
-      description: "Check a file on a machine without its secrets or access to its sinks",
-    },
-  ]),
+  withExamples({
+    "relay validate": "Check relay.config.json and its sinks",
+    "relay validate --offline -c new.config.json":
+      "Check a file on a machine without its secrets or access to its sinks",
+  }),
 )

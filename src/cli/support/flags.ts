@@ -1,12 +1,22 @@
-/** The three flags that every command accepts, before or after its name, and makers of flags that commands share. */
+/** The three flags that every command accepts, and makers of flags, arguments and examples. */
 import { type Option, Record, Schema } from "effect"
-import { Flag, GlobalFlag } from "effect/cli"
+import { Argument, Command, Flag, GlobalFlag } from "effect/cli"
 
 export const toggle = (name: string, description: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withoutNegation, Flag.withDefault(false))
 
 export const text = (name: string, metavar: string, description: string) =>
   Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
+
+export const number = (name: string, metavar: string, description: string) =>
+  Flag.Int(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
+
+export const argument = (name: string, description: string) =>
+  Argument.String(name).pipe(Argument.withDescription(description))
+
+/** The examples of a command: what each does, by its words. */
+export const withExamples = (all: Readonly<Record<string, string>>) =>
+  Command.withExamples(Object.entries(all).map(([command, description]) => ({ command, description })))
 
 /** Returns the values of the flags that were given. */
 export const given = <F extends Readonly<Record<string, Option.Option<unknown>>>>(flags: F) =>

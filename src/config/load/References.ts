@@ -8,7 +8,6 @@
  *
  * **Guarantee.** A resolved text is never shown. Findings name the variable or file.
  */
-
 import { Context, Effect, type FileSystem, Option, PlatformError, Result } from "effect"
 import { nearest } from "../../event/Nearest.ts"
 import * as Numbers from "../../event/Numbers.ts"

@@ -5,7 +5,6 @@
  * **Guarantee.** A report contains nothing of the text except the code point of an
  * invisible character.
  */
-
 import { Redacted } from "effect"
 import type { EpochMillis } from "../../event/Quantities.ts"
 import { parsedJson } from "../../event/Tolerance.ts"

@@ -1,5 +1,4 @@
 /** Rules for sinks and for client details. */
-
 import { Duration, type SchemaAST, Struct } from "effect"
 import { parsePointer } from "../../event/Pointer.ts"
 import { parsedJson } from "../../event/Tolerance.ts"

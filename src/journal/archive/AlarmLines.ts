@@ -1,7 +1,7 @@
 /** The lines of an alarm, and the journal's status while it lasts. */
 import type { EpochMillis } from "../../event/Quantities.ts"
 import type { JournalStatus } from "../Archive.ts"
-import { eventsOf } from "../stream/RowKeys.ts"
+import { eventsOf } from "../stream/DuplicateKey.ts"
 import { type WallClock, warningOf } from "../WallClock.ts"
 
 type Alarm = JournalStatus["alarm"]

@@ -9,7 +9,6 @@
  * **Gotcha.** The worker's descriptor is never closed, because that would drop the process's locks on the file.
  * Only the main connection can reach the end of the log, between two commits: see `Checkpoints.ts`.
  */
-
 import { fdatasyncSync, openSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import { parentPort, Worker, workerData } from "node:worker_threads"

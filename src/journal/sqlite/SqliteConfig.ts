@@ -1,5 +1,4 @@
 /** The keys of `"journal"` with the type `sqlite`. */
-
 import { realpathSync } from "node:fs"
 import { Effect, Schema } from "effect"
 import { countOr, textOr } from "../../config/schema/Keys.ts"

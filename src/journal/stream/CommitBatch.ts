@@ -1,9 +1,8 @@
 /** The events of the next commit. They share one row, one fsync, and one promise for all callers. */
 import type { Entry, Event } from "../../event/Event.ts"
 import type { AppendExit } from "../Journal.ts"
-import type { DuplicateKey } from "./DuplicateKey.ts"
+import { type DuplicateKey, keyWidth, putKey } from "./DuplicateKey.ts"
 import { Origin, Writer } from "./Record.ts"
-import { keyWidth, putKey } from "./RowKeys.ts"
 
 /** Maximum bytes of a commit. A larger body is committed alone. */
 const maxBytes = 1024 * 1024

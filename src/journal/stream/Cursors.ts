@@ -5,8 +5,9 @@
  * retry or a dead letter. An event that can't be read is reported as lost. A cursor never moves back.
  */
 import type { Entry } from "../../event/Event.ts"
+import type { Attempt } from "../DeliveryStatus.ts"
 import { type JournalError, unavailable } from "../JournalError.ts"
-import { type Attempt, type Cursor, keptAttempts, type RetryChange, type Settlement } from "../Settlement.ts"
+import { type Cursor, keptAttempts, type RetryChange, type Settlement } from "../Settlement.ts"
 import type { Ended } from "./OutcomeRecord.ts"
 
 /** Reports whether a lane with this cursor has settled a sequence, if it is routed to the lane. */

@@ -10,8 +10,8 @@
  * - the duration of the attempt
  * - the answer's code
  */
-import type { CopyLink, DeliveryState, DeliveryStatus } from "../EventQuery.ts"
-import { type Attempt, attemptsOf, type DeliveredRange, type Delivery } from "../Settlement.ts"
+import type { Attempt, CopyLink, DeliveryState, DeliveryStatus } from "../DeliveryStatus.ts"
+import { attemptsOf, type DeliveredRange, type Delivery } from "../Settlement.ts"
 
 /** The number of sequences in a row. A byte holds a sequence's place in it, and a flag. */
 export const span = 128

@@ -1,7 +1,8 @@
 /** The result of a search for an event: how it entered the log, and its state at each of its lanes. */
-import type { DeliveryStatus, EventQuery, FoundEvent } from "../EventQuery.ts"
+import type { Attempt, DeliveryStatus } from "../DeliveryStatus.ts"
+import type { EventQuery, FoundEvent } from "../EventQuery.ts"
 import { type JournalError, refused } from "../JournalError.ts"
-import { type Attempt, attemptsOf, type Cursor, type Delivery } from "../Settlement.ts"
+import { attemptsOf, type Cursor, type Delivery } from "../Settlement.ts"
 import { isPassed } from "./Cursors.ts"
 import { type Ended, endedStatus, linksOf, replaysOf } from "./OutcomeRecord.ts"
 import type { Stored } from "./Record.ts"

@@ -1,5 +1,5 @@
 /** Shows who changed what: the operations of the audit log, newest first. */
-import type { AuditRecord } from "../../admin/api/RelayApi.ts"
+import type { AuditPage } from "../../admin/api/Api.ts"
 import { admin } from "./parts/AdminCalls.ts"
 import { useLoaded, Waiting } from "./parts/Loading.tsx"
 import { linkTo, place } from "./parts/Location.ts"
@@ -8,7 +8,7 @@ import { type Column, Pager, Table } from "./parts/Table.tsx"
 
 const tones = { done: "good", refused: "warn", failed: "bad" } as const
 
-const columns: ReadonlyArray<Column<AuditRecord>> = [
+const columns: ReadonlyArray<Column<AuditPage["records"][number]>> = [
   { title: "Time", cell: ({ at }) => <Moment at={at} /> },
   { title: "Who", cell: ({ who }) => <Text of={who} max={100} /> },
   {

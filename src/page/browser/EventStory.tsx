@@ -1,5 +1,4 @@
 /** The report of an event: its failures, origin and attempts, the payloads for its sinks, and its routes. */
-
 import { Fragment } from "preact"
 import { useState } from "preact/hooks"
 import { absence, atTheSender, unsigned } from "../../admin/api/Absence.ts"

@@ -1,8 +1,8 @@
 /** Shows the sinks of an event type, and the reasons, while it is typed. Also shows the active routes. */
 
 import { useEffect, useState } from "preact/hooks"
+import type { Route } from "../../admin/api/Api.ts"
 import type { EventReport } from "../../admin/api/EventApi.ts"
-import type { Route } from "../../admin/api/RouteApi.ts"
 import type { Status } from "../../admin/status/Status.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { nearestType } from "../../event/Nearest.ts"

@@ -10,7 +10,6 @@
  *
  * Garbage was never synced, so its batch had not succeeded and is sent again.
  */
-
 import { type FileHandle, open, readFile, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { parsedJson } from "../../event/Tolerance.ts"

@@ -7,7 +7,6 @@
  * again later than that and before the broker ends the session, so a session never
  * ends because of an old token. A missing token doesn't use up an event's attempt.
  */
-
 import { readFile } from "node:fs/promises"
 import { Clock, Effect, Predicate, Redacted, Schema, type Scope } from "effect"
 import { secret, text } from "../../config/schema/Keys.ts"

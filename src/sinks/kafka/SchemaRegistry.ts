@@ -11,7 +11,6 @@
  * **Gotcha.** The registry compares schemas as text or in a normal form of its own.
  * The definition is therefore sent as it is written.
  */
-
 import { Clock, Effect, Redacted, Result, Schema, type Scope } from "effect"
 import { flag, secret, text, textOr } from "../../config/schema/Keys.ts"
 import type { Entry } from "../../event/Event.ts"

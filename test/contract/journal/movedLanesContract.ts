@@ -2,7 +2,7 @@
 import { describe, expect } from "bun:test"
 import { Effect, Fiber } from "effect"
 import { idempotencyKey } from "../../../src/event/IdempotencyKey.ts"
-import { collect } from "../../../src/journal/EventPages.ts"
+import { collect } from "../../../src/journal/EventQuery.ts"
 import { event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { appendAll, type Create, lane, type Service, testWith } from "./sessions.ts"
 

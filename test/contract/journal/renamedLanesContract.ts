@@ -1,7 +1,7 @@
 /** Sinks that are renamed: the lane gets the new name with everything that it has, and nothing moves. */
 import { describe, expect } from "bun:test"
 import { Effect, Fiber } from "effect"
-import { collect } from "../../../src/journal/EventPages.ts"
+import { collect } from "../../../src/journal/EventQuery.ts"
 import type { JournalError } from "../../../src/journal/JournalError.ts"
 import { attempts, event, letter, retrying, settlement, waiting } from "../../journal/samples.ts"
 import { it, type Steps } from "../../lib/effect.ts"

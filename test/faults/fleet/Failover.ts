@@ -2,7 +2,7 @@
  * The primary is killed under load and its standby promoted. With a synchronous standby nothing is lost. With an
  * asynchronous standby that was behind, the relays name the lost events and continue.
  */
-import type { AuditPage } from "../../../src/admin/api/RelayApi.ts"
+import type { AuditPage } from "../../../src/admin/api/Api.ts"
 import { seeded } from "../../lib/seeded.ts"
 import { Cluster, type Following, type Postgres } from "../../parts/Postgres.ts"
 import type { Line } from "../Line.ts"

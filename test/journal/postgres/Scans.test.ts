@@ -2,7 +2,7 @@
 import { expect } from "bun:test"
 import { Duration, Effect, Exit, Schedule, Scope } from "effect"
 import { lossRecord } from "../../../src/journal/AuditLog.ts"
-import { collect } from "../../../src/journal/EventPages.ts"
+import { collect } from "../../../src/journal/EventQuery.ts"
 import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import type { Database, Params, Queries } from "../../../src/journal/postgres/connection/Database.ts"
 import * as Housekeeping from "../../../src/journal/postgres/fleet/Upkeep.ts"

@@ -1,7 +1,7 @@
 /** Finds events by the ids of their objects in rows that different relays have stored. */
 import { expect } from "bun:test"
 import { Effect } from "effect"
-import { collect } from "../../../src/journal/EventPages.ts"
+import { collect } from "../../../src/journal/EventQuery.ts"
 import type { Database } from "../../../src/journal/postgres/connection/Database.ts"
 import { it } from "../../lib/effect.ts"
 import { suiteUnless } from "../../lib/lacking.ts"

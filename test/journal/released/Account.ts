@@ -1,7 +1,7 @@
 /** The contents of a journal as a relay finds them: each event's timeline, the dead letters and the lanes. */
 import { Effect } from "effect"
 import { timelineOf } from "../../../src/admin/api/EventReport.ts"
-import { collect } from "../../../src/journal/EventPages.ts"
+import { collect } from "../../../src/journal/EventQuery.ts"
 import type { WholeJournal } from "../../../src/journal/JournalType.ts"
 import { attemptsOf } from "../../../src/journal/Settlement.ts"
 import { secondDay } from "./History.ts"

@@ -5,7 +5,7 @@
 import { Clock, Duration, Effect, type Layer } from "effect"
 import { type Event, quarantine } from "../../../src/event/Event.ts"
 import type { Archive } from "../../../src/journal/Archive.ts"
-import { collect } from "../../../src/journal/EventPages.ts"
+import { collect } from "../../../src/journal/EventQuery.ts"
 import type { Attempt, Journal, JournalError, Settlement } from "../../../src/journal/Journal.ts"
 import { Operator } from "../../../src/journal/JournalContext.ts"
 import type { WholeJournal } from "../../../src/journal/JournalType.ts"

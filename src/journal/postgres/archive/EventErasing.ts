@@ -6,7 +6,10 @@
  * If a lane of another relay's stream gives up an event, that relay reads its stream
  * again, and so forgets the events that it had read (`LaneChange.ts`). If a replay
  * has read the event and not appended it yet, the count of erasures refuses the
- * append (`Erasures.ts`).
+ * append (`requireNoErasureSince`).
+ *
+ * **Guarantee.** If a replay and an erasure meet at one event, either the replay comes first and the erasure
+ * finds its copy, or the replay is refused.
  */
 import { Effect } from "effect"
 import type { EpochMillis } from "../../../event/Quantities.ts"
@@ -19,7 +22,7 @@ import {
   eraseEvents,
   resultOf,
 } from "../../archive/Erasure.ts"
-import type { JournalError } from "../../JournalError.ts"
+import { type JournalError, unavailable } from "../../JournalError.ts"
 import * as Sequences from "../../Sequences.ts"
 import type { Removal } from "../../stream/BulkSlices.ts"
 import { isPassed, settledAt } from "../../stream/Cursors.ts"
@@ -28,7 +31,6 @@ import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import type { Member } from "../fleet/Member.ts"
 import { change } from "../lanes/LaneChange.ts"
 import { StreamState } from "../lanes/StreamState.ts"
-import * as Erasures from "../tables/Erasures.ts"
 import { LaneNames } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
@@ -169,7 +171,7 @@ const forgetAnswers = Effect.fnUntraced(function* (queries: Queries, sequences: 
 const erasePart = (stream: StreamState, sequences: ReadonlyArray<number>, isGivingUp: boolean, why: Removal) =>
   change(stream, (before, _, queries) =>
     Effect.gen(function* () {
-      yield* Erasures.count(queries)
+      yield* countErasure(queries)
       const kept = yield* keptOf(queries, stream, before, sequences)
       const choice = chooseErased(sequences, (sequence) => kept.waiting.get(sequence) ?? [], isGivingUp)
       const lanes = yield* giveUp(queries, before, choice.givenUp, why)
@@ -250,4 +252,36 @@ export const scrub = Effect.fnUntraced(function* (db: Database): Effect.fn.Retur
     "the archive of the write-ahead log, standbys until they have followed, and snapshots",
     ...elsewhere,
   ]
+})
+
+// The count of erasures, which prevents data that was read before an erasure from being stored after it.
+
+/** The count before the first erasure. */
+const noErasure = "0"
+
+/** Increments the count, within an erasure's transaction. */
+const countErasure = (queries: Queries) =>
+  queries.query(
+    `INSERT INTO meta VALUES ('erasures', '1')
+     ON CONFLICT (key) DO UPDATE SET value = (meta.value::bigint + 1)::text`,
+  )
+
+/** Returns the count before something is read. */
+export const erasuresOf = (queries: Queries): Effect.Effect<string, DatabaseError> =>
+  Effect.map(
+    queries.query<{ readonly value: string }>("SELECT value FROM meta WHERE key = 'erasures'"),
+    ({ rows }) => rows[0]?.value ?? noErasure,
+  )
+
+/** Fails if events were erased since. Until the transaction ends, no erasure and no other replay passes this point. */
+export const requireNoErasureSince = Effect.fnUntraced(function* (
+  queries: Queries,
+  before: string,
+): Effect.fn.Return<void, DatabaseError | JournalError> {
+  // Changes nothing, but locks the row. If nothing was erased yet, it creates the row.
+  const { rows } = yield* queries.query<{ readonly value: string }>(
+    `INSERT INTO meta VALUES ('erasures', $1) ON CONFLICT (key) DO UPDATE SET value = meta.value RETURNING value`,
+    [noErasure],
+  )
+  if (rows[0]?.value !== before) return yield* unavailable("Events were erased meanwhile. Look again, and repeat it.")
 })

@@ -6,7 +6,8 @@
  * id of an event or an object by its hash.
  */
 import { Effect } from "effect"
-import { type DeliveryStatus, type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
+import type { DeliveryStatus } from "../../DeliveryStatus.ts"
+import { type EventPage, type EventQuery, type FoundEvent, matchOf } from "../../EventQuery.ts"
 import type { JournalError } from "../../JournalError.ts"
 import { streamOf } from "../../Sequences.ts"
 import { maxEvents } from "../../stream/CommitBatch.ts"

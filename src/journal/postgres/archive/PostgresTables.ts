@@ -26,10 +26,10 @@ import { decode, Origin } from "../../stream/Record.ts"
 import type { StreamWriter } from "../append/StreamWriter.ts"
 import type { Database, Queries } from "../connection/Database.ts"
 import { refusing } from "../connection/DatabaseError.ts"
-import * as Erasures from "../tables/Erasures.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { type StreamRow, storedOf } from "../tables/StreamRows.ts"
+import { erasuresOf, requireNoErasureSince } from "./EventErasing.ts"
 
 /** A row without its bytes if the rows before it are enough. */
 type SizedRow = Omit<StreamRow, "bytes"> & { readonly bytes: Uint8Array | null }
@@ -105,7 +105,7 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
     /** The count of erasures before the slice's first read; `undefined` until then. */
     let erasures: string | undefined
     const reading = <A>(read: Effect.Effect<A, JournalError>): Effect.Effect<A, JournalError> =>
-      Effect.flatMap(refusing(Erasures.counted(db)), (count) => {
+      Effect.flatMap(refusing(erasuresOf(db)), (count) => {
         erasures = count
         return read
       })
@@ -131,7 +131,7 @@ export const make = (db: Database, writer: StreamWriter, whyFull: () => string, 
         const store = Effect.fnUntraced(function* (queries: Queries, first: number) {
           const copies = entries.map((_, index) => (isEach ? first + index : undefined))
           const { removed, ended = [], imported = [], letters = [] } = also(copies)
-          if (erasures !== undefined) yield* Erasures.requireNoneSince(queries, erasures)
+          if (erasures !== undefined) yield* requireNoErasureSince(queries, erasures)
           if (removed !== undefined && (yield* remove(queries, removed)) < removed.keys.length) {
             return yield* lettersChanged
           }

@@ -7,12 +7,12 @@ import { MaintenanceError } from "../../JournalError.ts"
 import { floorOf, rangeOf, streamOf } from "../../Sequences.ts"
 import { bucketOf } from "../../stream/OutcomeRecord.ts"
 import { decode } from "../../stream/Record.ts"
+import { erasuresOf } from "../archive/EventErasing.ts"
 import type { Queries } from "../connection/Database.ts"
 import * as PooledDatabase from "../connection/PooledDatabase.ts"
 import type { PostgresConfig } from "../connection/PostgresConfig.ts"
 import { beatEvery, pauseOf, type SinkRow } from "../fleet/Membership.ts"
 import { find, latest } from "../tables/DatabaseSchema.ts"
-import * as Erasures from "../tables/Erasures.ts"
 import { allPlaces, LaneNames, nothingStored, type StoredLanes } from "../tables/LaneNames.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import { type EndedRow, endedOf } from "../tables/OutcomeTables.ts"
@@ -185,7 +185,7 @@ export const source = Effect.fnUntraced(function* (config: PostgresConfig, use: 
   const paused = yield* read<SinkRow>(
     "SELECT name, paused, until, mute FROM sink WHERE paused OR mute IS NOT NULL ORDER BY name",
   )
-  const erasures = yield* failing(Erasures.counted(database))
+  const erasures = yield* failing(erasuresOf(database))
   let damaged = 0
   const common = {
     read,

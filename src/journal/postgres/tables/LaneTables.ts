@@ -1,6 +1,7 @@
 /** A lane's rows in the database: its cursor in the stream's row of `progress`, its retries and its dead letters. */
 import { Effect } from "effect"
 import type { ImportNote } from "../../archive/JournalTables.ts"
+import type { Attempt } from "../../DeliveryStatus.ts"
 import {
   letterId,
   type Retry,
@@ -10,7 +11,7 @@ import {
   type StoredDeadLetter,
 } from "../../LaneInfo.ts"
 import { rangeOf } from "../../Sequences.ts"
-import { type AlertChange, type Attempt, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
+import { type AlertChange, attemptsOf as triesOf, type Wait } from "../../Settlement.ts"
 import { WebhookBytes } from "../../stream/Backlog.ts"
 import type { Removal } from "../../stream/BulkSlices.ts"
 import { type LetterToPut, letterColumns, type RetryToPut } from "../../stream/Cursors.ts"

@@ -3,7 +3,6 @@
  *
  * **Guarantee.** The journal has its name only once all of it is stored.
  */
-
 import { randomBytes } from "node:crypto"
 import { chmodSync, existsSync, renameSync, rmSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"

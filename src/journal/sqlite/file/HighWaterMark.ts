@@ -5,7 +5,6 @@
  * one, without an error. The mark reveals both. It is written after each commit, without fsync. So it may be
  * behind the journal, but never ahead of it.
  */
-
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, writeSync } from "node:fs"
 import { orUndefined } from "../../../event/Tolerance.ts"
 import { words } from "../rows/SqliteConnection.ts"

@@ -5,7 +5,6 @@
  * **Gotcha.** POSIX drops a process's locks on a file when any descriptor of the file is closed. So this runs
  * before the journal is opened, and never while it is open.
  */
-
 import { lstatSync, readFileSync, readlinkSync, readSync, realpathSync, type Stats, statSync } from "node:fs"
 import { orUndefined } from "../../../event/Tolerance.ts"
 import { withFile } from "../../../runtime/Files.ts"

@@ -11,7 +11,6 @@
  * count as space. Only the write-ahead log can give space back: it is emptied when
  * the disk has little left.
  */
-
 import { fsyncSync, lstatSync, readSync, rmSync, type Stats, statfsSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import { Exit } from "effect"

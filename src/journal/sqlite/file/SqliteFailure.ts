@@ -1,5 +1,4 @@
 /** The meaning of SQLite's errors for the relay, and parts of transactions that can fail separately. */
-
 import { existsSync, fsyncSync, readFileSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"

@@ -4,7 +4,6 @@
  * `check` and `backup` only read, and work while a relay runs on the journal. `salvage` reads a damaged file,
  * and writes the events that it can read as lines of JSON. It changes nothing in the file.
  */
-
 import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readSync, rmSync, statSync, writeSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { Effect } from "effect"

@@ -3,7 +3,6 @@
  * new journal, whose tables begin on the same pages. The repair replaces the header, which also holds the
  * file's length, or the whole first page.
  */
-
 import {
   copyFileSync,
   existsSync,

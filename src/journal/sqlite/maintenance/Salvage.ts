@@ -4,13 +4,13 @@
  *
  * Each line names the lanes that had not settled the event, so that `journal import` can append it for them.
  */
-
 import { randomBytes } from "node:crypto"
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry, Event } from "../../../event/Event.ts"
 import { orUndefined } from "../../../event/Tolerance.ts"
 import { sendable } from "../../archive/Erasure.ts"
-import type { Attempt, Cursor } from "../../Settlement.ts"
+import type { Attempt } from "../../DeliveryStatus.ts"
+import type { Cursor } from "../../Settlement.ts"
 import { isPassed } from "../../stream/Cursors.ts"
 import { decode, decodeAll, decodeRow } from "../../stream/Record.ts"
 import { CursorRows } from "../rows/CursorRows.ts"

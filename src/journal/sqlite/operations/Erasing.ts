@@ -22,8 +22,8 @@ import {
   erasedRow,
   resultOf,
 } from "../../archive/Erasure.ts"
+import type { Attempt } from "../../DeliveryStatus.ts"
 import { unavailable } from "../../JournalError.ts"
-import type { Attempt } from "../../Settlement.ts"
 import type { Removal } from "../../stream/BulkSlices.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"

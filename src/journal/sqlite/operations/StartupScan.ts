@@ -5,7 +5,7 @@
  */
 import { Duration } from "effect"
 import { readBytes } from "../../stream/BulkSlices.ts"
-import { keyAt } from "../../stream/RowKeys.ts"
+import { keyAt } from "../../stream/DuplicateKey.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
 import type { RowKeys } from "../rows/LogRows.ts"

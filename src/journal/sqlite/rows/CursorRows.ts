@@ -5,7 +5,6 @@
  * events silently. Such a lane is reported as lost, and starts again at the oldest stored event. It sends some
  * events twice and skips none.
  */
-
 import type { DatabaseSync } from "node:sqlite"
 import { crc32 } from "node:zlib"
 import { orUndefined } from "../../../event/Tolerance.ts"

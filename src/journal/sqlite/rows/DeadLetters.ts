@@ -2,6 +2,7 @@
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import type { Entry } from "../../../event/Event.ts"
 import * as Pattern from "../../../routing/Pattern.ts"
+import type { Attempt } from "../../DeliveryStatus.ts"
 import {
   type DeadLetterKey,
   type DeadLetterQuery,
@@ -9,7 +10,6 @@ import {
   parseLetterId,
   type StoredDeadLetter,
 } from "../../LaneInfo.ts"
-import type { Attempt } from "../../Settlement.ts"
 import { type LetterToPut, letterColumns } from "../../stream/Cursors.ts"
 import { type DuplicateKey, decodeKey, encodeKey } from "../../stream/DuplicateKey.ts"
 import { decode, encode } from "../../stream/Record.ts"

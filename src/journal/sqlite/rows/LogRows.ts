@@ -6,8 +6,8 @@
 import type { DatabaseSync } from "node:sqlite"
 import type { Entry } from "../../../event/Event.ts"
 import type { CommitBatch } from "../../stream/CommitBatch.ts"
+import { ranges } from "../../stream/DuplicateKey.ts"
 import { type Decoded, decodeOne, decodeRow, type Stored } from "../../stream/Record.ts"
-import { ranges } from "../../stream/RowKeys.ts"
 import { bytes, int, list } from "./Rows.ts"
 import { rising } from "./SqliteConnection.ts"
 

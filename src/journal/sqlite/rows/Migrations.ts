@@ -4,7 +4,6 @@
  * The version is `PRAGMA user_version`, and `writer` in `meta` is the relay that brought the file to that
  * version. A released step is never edited: a change is a new step. An older relay refuses a newer file.
  */
-
 import type { DatabaseSync } from "node:sqlite"
 import { orUndefined } from "../../../event/Tolerance.ts"
 import { relayVersion } from "../../../runtime/Version.ts"

@@ -5,7 +5,6 @@
  * kept beyond the log (pending events, retries, dead letters) are kept as long as those events, at most until
  * the next start.
  */
-
 import type { DatabaseSync } from "node:sqlite"
 import { orUndefined } from "../../../event/Tolerance.ts"
 import type { DeliveredRange } from "../../Settlement.ts"

@@ -1,5 +1,4 @@
 /** Converts columns of SQLite's rows to the types of the tables. */
-
 import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import { parsedJson } from "../../../event/Tolerance.ts"
 

@@ -15,13 +15,12 @@
  * **Gotcha.** So damage to the index can only hide events. SQLite finds most damage, and the index is then
  * built again.
  */
-
 import { chmodSync, rmSync } from "node:fs"
 import type { DatabaseSync } from "node:sqlite"
 import { orUndefined } from "../../../event/Tolerance.ts"
 import type { EventQuery, Kind, Match } from "../../EventQuery.ts"
+import { keyAt } from "../../stream/DuplicateKey.ts"
 import { hashOf, indexFields } from "../../stream/Record.ts"
-import { keyAt } from "../../stream/RowKeys.ts"
 import { type SearchIds, view } from "../../stream/SearchIds.ts"
 import { bytes, int, list, type Row, release, text } from "../rows/Rows.ts"
 import { connectBeside, isFull, transactions } from "../rows/SqliteConnection.ts"

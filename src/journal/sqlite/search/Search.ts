@@ -9,17 +9,10 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite"
 import { Effect } from "effect"
-import * as EventPages from "../../EventPages.ts"
-import {
-  type DeliveryStatus,
-  type EventPage,
-  type EventQuery,
-  type FoundEvent,
-  type Match,
-  matchOf,
-} from "../../EventQuery.ts"
+import type { Attempt, DeliveryStatus } from "../../DeliveryStatus.ts"
+import { collect, type EventPage, type EventQuery, type FoundEvent, type Match, matchOf } from "../../EventQuery.ts"
 import type { JournalError } from "../../JournalError.ts"
-import type { Attempt, Cursor } from "../../Settlement.ts"
+import type { Cursor } from "../../Settlement.ts"
 import { bucketOf, findDelivery } from "../../stream/OutcomeRecord.ts"
 import { decodeOne, decodeRow, decodeStored, type Stored } from "../../stream/Record.ts"
 import { type SearchIds, textsOf } from "../../stream/SearchIds.ts"
@@ -385,5 +378,5 @@ const isPlace = (place: string): boolean => /^[0-9]{0,16}$/.test(place)
 export const page = (query: EventQuery, look: (query: EventQuery) => Effect.Effect<EventPage, JournalError>) => {
   const { before = "", after = "", through = "" } = query
   const strange = [before, after, through].find((place) => !isPlace(place))
-  return strange === undefined ? EventPages.collect(query, look, pageTimeout) : Effect.fail(noPlace(strange))
+  return strange === undefined ? collect(query, look, pageTimeout) : Effect.fail(noPlace(strange))
 }

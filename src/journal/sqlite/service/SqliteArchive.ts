@@ -23,7 +23,7 @@ import { scrub } from "../operations/Erasing.ts"
 import { AuditRows } from "../rows/AuditRows.ts"
 import { list, meta } from "../rows/Rows.ts"
 import type { SqliteConfig } from "../SqliteConfig.ts"
-import { attempt, entriesInSlice, inOneTurn, patient, type Started, sliced } from "./EngineEffects.ts"
+import { attempt, entriesInSlice, inOneTurn, patient, type Started, sliced } from "./OpenEngine.ts"
 import type { WorkerSearch } from "./WorkerSearch.ts"
 
 /**

@@ -13,7 +13,7 @@ import type { Removal } from "../../stream/BulkSlices.ts"
 import { Origin } from "../../stream/Record.ts"
 import type { Engine } from "../commit/Engine.ts"
 import { allOf, type Committed } from "../commit/LaneStore.ts"
-import { attempt, entriesInSlice, inOneTurn, patient, type Started } from "./EngineEffects.ts"
+import { attempt, entriesInSlice, inOneTurn, patient, type Started } from "./OpenEngine.ts"
 
 /** Milliseconds that a transaction of many small changes may take. */
 const budget = 2

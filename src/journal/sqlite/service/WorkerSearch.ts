@@ -11,7 +11,7 @@ import type { SearchIds } from "../../stream/SearchIds.ts"
 import type { Engine } from "../commit/Engine.ts"
 import * as JournalWorker from "../JournalWorker.ts"
 import * as Search from "../search/Search.ts"
-import { attempt } from "./EngineEffects.ts"
+import { attempt } from "./OpenEngine.ts"
 
 /** Milliseconds that a search may hold the event loop if there is no worker. */
 const searchSlice = 5

@@ -5,13 +5,11 @@
  * other page can read it.
  */
 import { signal } from "@preact/signals"
-import type { AlertDetails, AlertReport } from "../../../admin/api/Api.ts"
+import type { AlertDetails, AlertReport, AuditPage, Reloaded, Route, TypeReport } from "../../../admin/api/Api.ts"
 import type { Count } from "../../../admin/api/ApiParts.ts"
 import type { DeadLetter, Replayed, Selection } from "../../../admin/api/DeadLetterApi.ts"
 import type { EventPage, EventReports } from "../../../admin/api/EventApi.ts"
 import type { Tap } from "../../../admin/api/LiveTail.ts"
-import type { AuditPage, Reloaded } from "../../../admin/api/RelayApi.ts"
-import type { Route, TypeReport } from "../../../admin/api/RouteApi.ts"
 import type { DeadLettersPreview, Replay, ReplayRequest } from "../../../admin/replay/ReplayReport.ts"
 import type { LaneHistory, RelayHistory, Status } from "../../../admin/status/Status.ts"
 

@@ -1,5 +1,4 @@
 /** Facts about events that views show: the attempts at a sink, the causes of its failures, and the incident at PagerDuty. */
-
 import type { DeadLetter } from "../../../admin/api/DeadLetterApi.ts"
 import type { Event } from "../../../admin/api/EventApi.ts"
 import { parsedJson } from "../../../event/Tolerance.ts"

@@ -1,5 +1,4 @@
 /** The current view, stored in the address after `#`, so that it can be bookmarked and the Back button works. */
-
 import { signal } from "@preact/signals"
 import { orUndefined } from "../../../event/Tolerance.ts"
 

@@ -4,7 +4,6 @@
  * **Guarantee.** Text is inserted as text. Control characters and direction marks are replaced, so no text reverses
  * its neighbours.
  */
-
 import { signal } from "@preact/signals"
 import { type ComponentChildren, Fragment } from "preact"
 import { orUndefined } from "../../../event/Tolerance.ts"
