@@ -28,6 +28,15 @@ export const duration = (millis: Millis): string => {
   return millis < 9_950 ? `${(millis / 1_000).toFixed(1)} s` : span(millis)
 }
 
+/** The bound of a duration that was counted in buckets: at most `millis`, or above it. */
+interface Bound {
+  readonly millis: Millis
+  readonly isAbove?: true
+}
+
+/** A bound: `≤ 1.0 s`, `> 24 h`. */
+export const bounded = ({ millis, isAbove }: Bound): string => `${isAbove === true ? ">" : "≤"} ${duration(millis)}`
+
 /** A time as its distance from `now`: `in 3 h`, `5 min ago`. */
 export const fromNow = (at: EpochMillis, now: EpochMillis): string =>
   at > now ? `in ${span(at - now)}` : `${span(now - at)} ago`

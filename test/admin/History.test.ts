@@ -5,7 +5,7 @@ import { RelayInfo } from "../../src/admin/RelayInfo.ts"
 import { History, percentile99 } from "../../src/admin/status/History.ts"
 import type { LaneStatus } from "../../src/delivery/LaneStatus.ts"
 import { Lanes } from "../../src/delivery/Lanes.ts"
-import { durationBuckets } from "../../src/delivery/lane/InFlight.ts"
+import { durationBuckets, latencyBuckets } from "../../src/delivery/lane/InFlight.ts"
 import * as Counters from "../../src/ingest/Counters.ts"
 import { Ingest } from "../../src/ingest/Ingest.ts"
 import type { Archive } from "../../src/journal/Archive.ts"
@@ -155,16 +155,19 @@ describe("the history", () => {
     })
     lanes.push(slow)
     yield* TestClock.adjust("1 second")
-    expect(percentiles(slow)).toEqual({ p99: 4960, latency: 297_600 })
+    expect(percentiles(slow)).toEqual({ p99: { millis: 5_000 }, latency: { millis: 300_000 } })
     yield* TestClock.adjust("6 minutes")
     expect(percentiles(slow)).toEqual({})
   })
 })
 
 describe("the percentile", () => {
-  test("is read from within its bucket", () => {
-    expect(percentile99([100, 0, 0, 0, 0, 0, 0, 0, 0], durationBuckets)).toBe(5)
+  test("is the bound of its bucket, because the durations within a bucket aren't known", () => {
+    expect(percentile99([100, 0, 0, 0, 0, 0, 0, 0, 0], durationBuckets)).toEqual({ millis: 5 })
     expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 0], durationBuckets)).toBeUndefined()
-    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 3], durationBuckets)).toBe(30_000)
+    expect(percentile99([0, 0, 0, 0, 0, 0, 0, 0, 3], durationBuckets)).toEqual({ millis: 30_000, isAbove: true })
+    // Each took 22 s: a place within the bucket would be shown as 59 s.
+    expect(percentile99([0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0], latencyBuckets)).toEqual({ millis: 60_000 })
+    expect(percentile99([0, 99, 0, 0, 0, 1, 0, 0, 0, 0, 0], latencyBuckets)).toEqual({ millis: 100 })
   })
 })

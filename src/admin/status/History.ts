@@ -20,25 +20,21 @@ import type { Counters } from "../../ingest/Counters.ts"
 import { Ingest } from "../../ingest/Ingest.ts"
 import { Archive } from "../../journal/Archive.ts"
 import { RelayInfo } from "../RelayInfo.ts"
-import { type Hour, type LaneHistory, RelayHistory as Report, type Totals } from "./Status.ts"
+import { type Bound, type Hour, type LaneHistory, RelayHistory as Report, type Totals } from "./Status.ts"
 
 /**
- * Returns the 99th percentile of durations that are counted in `buckets`, interpolated linearly within its bucket, or
- * `undefined` without durations.
+ * Returns the bound of the bucket with the 99th percentile of durations, or `undefined` without durations. A value within
+ * the bucket would be a guess.
  */
-export const percentile99 = (counts: ReadonlyArray<number>, buckets: ReadonlyArray<number>): Millis | undefined => {
+export const percentile99 = (counts: ReadonlyArray<number>, buckets: ReadonlyArray<number>): Bound | undefined => {
   const all = sumAll(counts)
   if (all === 0) return undefined
   let below = 0
   for (const [index, bound] of buckets.entries()) {
-    const count = counts[index] ?? 0
-    const from = buckets[index - 1] ?? 0
-    if (below + count >= all * 0.99) {
-      return Math.round(1_000 * (from + ((bound - from) * (all * 0.99 - below)) / count))
-    }
-    below += count
+    below += counts[index] ?? 0
+    if (below >= all * 0.99) return { millis: 1_000 * bound }
   }
-  return 1_000 * Math.max(...buckets)
+  return { millis: 1_000 * Math.max(...buckets), isAbove: true }
 }
 
 interface LaneStep {
@@ -102,7 +98,7 @@ class LaneSteps {
         delivered: more(now.delivered, last.delivered),
         failed: more(now.failed, last.failed),
         backlog: status.backlog,
-        p99: percentile99(increase(now.durations, last.durations), durationBuckets) ?? null,
+        p99: percentile99(increase(now.durations, last.durations), durationBuckets)?.millis ?? null,
       })
       if (steps.length > this.#most) lane.since = steps.shift()?.at ?? lane.since
       lane.last = now
@@ -212,7 +208,7 @@ export class History extends Context.Service<
     /** The counts of the last hour up to now. */
     readonly hour: Effect.Effect<Hour>
     /** The 99th percentiles of the last five minutes: of the attempts' durations, and of the time until delivery. */
-    readonly percentiles: (lane: LaneStatus) => { readonly p99?: Millis; readonly latency?: Millis }
+    readonly percentiles: (lane: LaneStatus) => { readonly p99?: Bound; readonly latency?: Bound }
     /** The steps of a lane in the last hour. */
     readonly lane: (name: string) => LaneHistory
   }

@@ -51,10 +51,14 @@ export const LaneHistory = Schema.Struct({
   failed: Schema.Array(Schema.Int),
   /** Unsettled events at the end of each step. */
   backlog: Schema.Array(Schema.Int),
-  /** The 99th percentile of the step's attempt durations; null for a step without attempts. */
+  /** The bound of the 99th percentile of the step's attempt durations; null for a step without attempts. */
   p99: Schema.Array(Schema.NullOr(Millis)),
 })
 export type LaneHistory = typeof LaneHistory.Type
+
+/** A duration that was counted in buckets is at most `millis`. Above the highest bucket `isAbove` is set. */
+const Bound = Schema.Struct({ millis: Millis, isAbove: Schema.optionalKey(Schema.Literal(true)) })
+export type Bound = typeof Bound.Type
 
 const RefusalReason = Schema.Literals(reasons)
 
@@ -164,10 +168,10 @@ export const Lane = Schema.Struct({
   deadLetters: Schema.Int,
   /** When the oldest unsettled event was received, or 0 if there is none. */
   oldestAt: EpochMillis,
-  /** The 99th percentile of attempt durations over the last five minutes, from a histogram. Absent without attempts. */
-  p99: optional(Millis),
+  /** The 99th percentile of attempt durations over the last five minutes. Absent without attempts. */
+  p99: optional(Bound),
   /** The same of the time from the acceptance of an event to its delivery. Absent without deliveries. */
-  latency: optional(Millis),
+  latency: optional(Bound),
   /** Whether it sends alerts, so that a pause may end with `digest` or `drop`. */
   alerts: Schema.optionalKey(Schema.Literal(true)),
   /** Whether its config has `alert`, so that its failures that belong together are one alert. */

@@ -12,7 +12,7 @@ import {
 } from "../../admin/status/Health.ts"
 import type { Fleet, Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
-import { screened } from "../../formats/Texts.ts"
+import { bounded, screened } from "../../formats/Texts.ts"
 import { firstSignal } from "../../runtime/Runtime.ts"
 import { ask } from "../support/adminClient.ts"
 import { unreachable } from "../support/CommandError.ts"
@@ -21,7 +21,6 @@ import { loadJournal } from "../support/loadConfig.ts"
 import {
   bytes,
   count,
-  duration,
   folded,
   fromNow,
   headedTable,
@@ -101,7 +100,7 @@ export const lanesTable = (lanes: ReadonlyArray<Lane>, now: number, width: numbe
         condition(lane),
         String(lane.backlog),
         age(lane, now),
-        lane.latency === undefined ? "-" : duration(lane.latency),
+        lane.latency === undefined ? "-" : bounded(lane.latency),
         String(lane.retrying),
         String(lane.deadLetters),
       ]),

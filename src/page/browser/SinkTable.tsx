@@ -2,7 +2,7 @@
 import { byLevel, laneLevel } from "../../admin/status/Health.ts"
 import type { Lane, Status } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
-import { duration, span } from "../../formats/Texts.ts"
+import { bounded, span } from "../../formats/Texts.ts"
 import { SinkActions, sinksOf } from "./parts/Actions.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { Ago, Message, Name, number, Pill, type Tone } from "./parts/Shown.tsx"
@@ -52,8 +52,8 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     kind: "amount",
     cell: ({ latency }) =>
       latency === undefined ? undefined : (
-        <span title="99 of 100 events of the last five minutes were delivered this long after their acceptance, or sooner">
-          {duration(latency)}
+        <span title="99 of 100 events of the last five minutes were delivered within this time of their acceptance">
+          {bounded(latency)}
         </span>
       ),
   },
@@ -62,7 +62,7 @@ const columnsOf = (status: Status): ReadonlyArray<Column<Lane>> => [
     kind: "amount",
     cell: ({ p99 }) =>
       p99 === undefined ? undefined : (
-        <span title="99 of 100 attempts of the last five minutes ended within">{duration(p99)}</span>
+        <span title="99 of 100 attempts of the last five minutes ended within this time">{bounded(p99)}</span>
       ),
   },
   {

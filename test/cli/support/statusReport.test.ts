@@ -223,6 +223,12 @@ describe("status", () => {
     )
   })
 
+  test("shows the latency of a sink as a bound, because deliveries are counted in buckets", () => {
+    const shown = (latency: Lane["latency"]) => rendered(status([{ ...lane("lake"), ...(latency && { latency }) }]))
+    expect(shown({ millis: 60_000 })).toContain("lake  file  running  0        -       ≤ 60 s   0")
+    expect(shown({ millis: 86_400_000, isAbove: true })).toContain("lake  file  running  0        -       > 24 h   0")
+  })
+
   test("warns of a secret that expires soon and shows its last use, and is critical if none is left", () => {
     const day = 86_400_000
     const at = (expires: number) => status([lane("lake")], {}, expires)
