@@ -1,5 +1,5 @@
 /** File operations that Effect's file system does not have. */
-import { closeSync, existsSync, openSync, statfsSync } from "node:fs"
+import { closeSync, existsSync, openSync, type StatsFs, statfsSync } from "node:fs"
 import { readFile, rename, rm, stat, statfs, writeFile } from "node:fs/promises"
 import { resolve } from "node:path"
 import process from "node:process"
@@ -89,18 +89,24 @@ interface Disk {
   readonly volatility: string | undefined
 }
 
+const diskFrom = ({ bavail, bsize, files, ffree, type }: StatsFs): Disk => ({
+  freeBytes: bavail * bsize,
+  freeFiles: files > 0 ? ffree : undefined,
+  volatility: volatility(type, isContained(process.ppid)),
+})
+
 /** The disk of a path; `undefined` if it is unknown. */
 export const diskOf = (path: string): Effect.Effect<Disk | undefined> =>
-  Effect.promise(() =>
-    statfs(path).then(
-      ({ bavail, bsize, files, ffree, type }) => ({
-        freeBytes: bavail * bsize,
-        freeFiles: files > 0 ? ffree : undefined,
-        volatility: volatility(type, isContained(process.ppid)),
-      }),
-      () => undefined,
-    ),
-  )
+  Effect.promise(() => statfs(path).then(diskFrom, () => undefined))
+
+/** The same without a wait, for a path whose file is open: it may block if the disk does not respond. */
+export const diskOfOpen = (path: string): Disk | undefined => {
+  try {
+    return diskFrom(statfsSync(path))
+  } catch {
+    return undefined
+  }
+}
 
 // A small optional file. It is replaced as a whole, so a crash leaves the previous one. It is not
 // synced, so a failing disk loses only its content.

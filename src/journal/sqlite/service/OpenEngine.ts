@@ -3,7 +3,7 @@ import { dirname } from "node:path"
 import { Clock, Duration, Effect, Latch, Schedule, type Scope } from "effect"
 import { eventLoop } from "../../../event/EventLoop.ts"
 import { repeating } from "../../../event/Rounds.ts"
-import { diskOf } from "../../../runtime/FileSystem.ts"
+import { diskOfOpen } from "../../../runtime/FileSystem.ts"
 import { type JournalBroken, JournalError } from "../../JournalError.ts"
 import { Passing } from "../../stream/Backlog.ts"
 import { slice } from "../../stream/BulkSlices.ts"
@@ -44,13 +44,12 @@ export const openEngine = (options: SqliteConfig): Effect.Effect<Engine, Journal
       }),
   ).pipe(
     Effect.tap(({ store }) => Effect.forEach(store.notes, (note) => Effect.logWarning(note), { discard: true })),
-    Effect.tap(({ store: { path } }) =>
-      Effect.flatMap(diskOf(dirname(path)), (disk) =>
-        disk?.volatility === undefined
-          ? Effect.void
-          : Effect.logWarning(`The journal ${path} is on ${disk.volatility}: what is accepted doesn't outlive that`),
-      ),
-    ),
+    Effect.tap(({ store: { path } }) => {
+      const volatility = diskOfOpen(dirname(path))?.volatility
+      return volatility === undefined
+        ? Effect.void
+        : Effect.logWarning(`The journal ${path} is on ${volatility}: what is accepted doesn't outlive that`)
+    }),
   )
 
 /** Starts the engine, in slices. The latch opens when it is ready or broken. Fails if the first slice fails. */
