@@ -193,18 +193,8 @@ const whileMuted = (policy: ChangesPolicy, state: AlertState, mute: AlertMute, s
       return resolved(unmuted, signal.at, policy.resolves && mute.isOpen)
     default: {
       const { state: after } = next(policy, unmuted, signal)
-      const failure = signal.is === "failure" ? { type: signal.type, newest: signal.sequence } : undefined
-      return {
-        ...counted,
-        state: {
-          ...state,
-          ...(failure !== undefined && {
-            ...failure,
-            ...{ count: state.count + 1, last: Math.max(state.last, signal.at), recent: after?.recent ?? [] },
-          }),
-          muted: { ...mute, status: (after?.status ?? "resolved") as Status },
-        },
-      }
+      const noted = signal.is === "failure" ? { ...again(state, signal), recent: after?.recent ?? [] } : state
+      return { ...counted, state: { ...noted, muted: { ...mute, status: (after?.status ?? "resolved") as Status } } }
     }
   }
 }
@@ -229,15 +219,17 @@ const resolved = (state: AlertState, at: EpochMillis, sends: boolean): Next => (
   ...{ sends, alert: state.id },
 })
 
-const failed = (
-  policy: ChangesPolicy,
-  before: AlertState | undefined,
-  { sequence, at, type }: Extract<Signal, { readonly is: "failure" }>,
-): Next => {
-  if (before !== undefined && isOpen(before)) {
-    const state = { ...before, count: before.count + 1, last: Math.max(before.last, at), newest: sequence }
-    return { state, sends: false, alert: state.id }
-  }
+type FailureSignal = Extract<Signal, { readonly is: "failure" }>
+
+/** Returns the state of an open or muted alert after another failure. */
+const again = (state: AlertState, { sequence, at, type }: FailureSignal): AlertState => ({
+  ...state,
+  ...{ type, newest: sequence, count: state.count + 1, last: Math.max(state.last, at) },
+})
+
+const failed = (policy: ChangesPolicy, before: AlertState | undefined, signal: FailureSignal): Next => {
+  const { sequence, at, type } = signal
+  if (before !== undefined && isOpen(before)) return { state: again(before, signal), sends: false, alert: before.id }
   const { after } = policy
   const within = Duration.toMillis(after.within)
   const recent = (before?.status === "pending" ? before.recent : []).filter((one) => one > at - within)

@@ -454,6 +454,14 @@ describe("an alert that silences others", () => {
     expect(told(none, of(6, meeting), "m1")).toBe("message in 6, m1")
   })
 
+  test("may have begun with another type, because it has the type of its newest failure", () => {
+    const alerts = new Alerts(silencing, [])
+    expect(told(alerts, of(1, meeting), "acct_1")).toBe("message in 1, acct_1")
+    expect(told(alerts, of(2, lost), "acct_1")).toBe("counted in 1, acct_1")
+    expect(alerts.get(1)).toMatchObject({ type: lost, newest: 2 })
+    expect(told(alerts, of(3, meeting), "m1")).toBe("counted in 1, acct_1")
+  })
+
   test("silences nothing of an event without its fields", () => {
     const alerts = new Alerts(silencing, [])
     expect(told(alerts, of(1, lost, ""), "lost")).toBe("message in 1, lost")
