@@ -242,7 +242,7 @@ const claimsIn = (
   length: number,
   most: number,
 ): ReadonlyArray<Buffer> => {
-  const written = encoding === "hex" ? /^[0-9A-Fa-f]+$/ : /^[A-Za-z0-9+/]+={0,2}$/
+  const written = encoding === "hex" ? /^(?:[0-9A-Fa-f]{2})+$/ : /^[A-Za-z0-9+/]+={0,2}$/
   return parts
     .filter((part) => part.startsWith(prefix) && written.test(part.slice(prefix.length)))
     .slice(0, most)

@@ -10,7 +10,8 @@ const expand = (pattern: string): ReadonlyArray<string> => {
   if (brace === null) return [pattern]
   const before = pattern.slice(0, brace.index)
   const after = pattern.slice(brace.index + brace[0].length)
-  return (brace[1] ?? "").split(",").flatMap((choice) => expand(before + choice + after))
+  const choices = new Set((brace[1] ?? "").split(","))
+  return [...choices].flatMap((choice) => expand(before + choice + after))
 }
 
 const inSegment = (pattern: string, text: string): boolean => {
