@@ -5,10 +5,10 @@ import type { Selection } from "../../../admin/api/DeadLetterApi.ts"
 import type { DeadLettersPreview } from "../../../admin/replay/ReplayReport.ts"
 import type { Lane, Status } from "../../../admin/status/Status.ts"
 import { quarantine } from "../../../event/Event.ts"
-import { count, plain, relayCommand } from "../../../formats/Texts.ts"
+import { count, plain, relayCommand, span } from "../../../formats/Texts.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
-import { Choice } from "./Fields.tsx"
+import { Choice, TextField } from "./Fields.tsx"
 import { EventLink, Message, Moment, number, Text, TypeName } from "./Shown.tsx"
 
 /** The lengths of a pause in milliseconds, by the flag's value. */
@@ -310,6 +310,20 @@ export const confirmReplay = (
   { count: amount, ...preview }: { readonly count: number } | DeadLettersPreview,
   command: string,
 ): void => {
+  const rate = signal("")
+  const given = () => rate.value.trim()
+  const Rate = () => (
+    <>
+      <TextField label="Events a second" {...bound(rate)} placeholder="no limit" />
+      {Number(given()) > 0 && <p class="quiet">This takes {span((amount / Number(given())) * 1_000)}.</p>}
+    </>
+  )
+  const Command = () => (
+    <>
+      {command}
+      {given() !== "" && ` --rate ${given()}`}
+    </>
+  )
   confirm({
     title: `Replay ${count(amount, "dead letter")}?`,
     what: (
@@ -319,12 +333,20 @@ export const confirmReplay = (
           {mayHoldQuarantined(selection) && " Events in quarantine are routed by the config in force."}
         </p>
         {"first" in preview && <LetterNotes {...preview} />}
+        {amount > 1 && <Rate />}
       </>
     ),
-    command,
+    command: <Command />,
     yes: "Replay",
     act: async () => {
-      const { count: done, stayed, erased } = await admin.replayDeadLetters(selection)
+      const {
+        count: done,
+        stayed,
+        erased,
+      } = await admin.replayDeadLetters({
+        ...selection,
+        ...(given() !== "" && { rate: Number(given()) }),
+      })
       const left = stayed.map(({ why, count: many }) => ` ${many} stayed in quarantine: ${plain(why)}.`)
       return changed(
         `${count(done, "dead letter")} queued again.${left.join("")}${erased === 0 ? "" : ` ${erased} left out, because erased.`}`,

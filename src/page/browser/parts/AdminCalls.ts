@@ -137,7 +137,8 @@ export const admin = {
   deadLetters: (query: Omit<EventQuery, "deliveredAfter" | "attemptsOver" | "alert" | "outcome">) =>
     get<ReadonlyArray<DeadLetter>>("/dead-letters", { ...query }),
   previewDeadLetters: (selection: Selection) => post<DeadLettersPreview>("/dead-letters/preview", selection),
-  replayDeadLetters: (selection: Selection) => post<Replayed>("/dead-letters/replay", selection),
+  replayDeadLetters: (selection: Selection & Pick<ReplayRequest, "rate">) =>
+    post<Replayed>("/dead-letters/replay", selection),
   dropDeadLetters: (selection: Selection) => post<typeof Count.Type>("/dead-letters/drop", selection),
   replays: () => get<ReadonlyArray<Replay>>("/replays"),
   replay: (id: string) => get<Replay>(`/replays/${encodeURIComponent(id)}`),
