@@ -346,6 +346,18 @@ describe("a sink with `alert`", () => {
       }).pipe(Effect.provide(relay([alerting(chat.sink, { within })])))
     })
 
+    it.effect("lets no later message overtake it while it waits for a retry", () => {
+      const chat = messages((attempt) => (attempt === 1 ? failed : "pass"))
+      return Effect.gen(function* () {
+        yield* fails(1)
+        yield* pass("60 minutes")
+        expect(yield* statusOf("chat")).toMatchObject({ retrying: 1 })
+        yield* recovers()
+        yield* pass("1 minute")
+        expect(chat.sent.join("; ")).toBe("1: trigger of 1; 2: resolve of 1")
+      }).pipe(Effect.provide(relay([alerting(chat.sink, { within })])))
+    })
+
     it.effect("makes each event of a refused message a dead letter, whose replay is sent by itself", () => {
       const chat = messages((attempt) => (attempt === 1 ? rejected : "pass"))
       return Effect.gen(function* () {

@@ -25,6 +25,8 @@ interface Found {
   readonly verdict: "noticed" | "ALIVE" | "skipped"
   /** The line's finding, or why it has none. */
   readonly why: string
+  /** The seed in a finding. */
+  readonly seed?: number
   readonly seconds: number
 }
 
@@ -48,8 +50,7 @@ const treeOf = (): string =>
   )
 
 /** The seed that showed a mutant last time is tried first. */
-const seedOf = (mutant: Mutant, last: Found | undefined, seed: number): number =>
-  mutant.seed ?? Number(/^seed (\d+):/.exec(last?.why ?? "")?.[1] ?? seed)
+const seedOf = (mutant: Mutant, last: Found | undefined, seed: number): number => last?.seed ?? mutant.seed ?? seed
 
 const run = async (mutant: Mutant, seed: number): Promise<Omit<Found, "seconds">> => {
   const copy = copyProject()
@@ -84,7 +85,9 @@ const run = async (mutant: Mutant, seed: number): Promise<Omit<Found, "seconds">
     const [code, ...texts] = await Promise.all([child.exited, ...streams])
     const output = texts.join("")
     const [, failed] = /^(?: +FAILED:|\(fail\)) (.*)/m.exec(output) ?? []
-    if (code === 1 && failed !== undefined) return { verdict: "noticed", why: failed }
+    const [, shown] = /^ +FAILED: seed (\d+):/m.exec(output) ?? []
+    const bySeed = shown === undefined ? {} : { seed: Number(shown) }
+    if (code === 1 && failed !== undefined) return { verdict: "noticed", why: failed, ...bySeed }
     const [, skipped] = /^(?: +skipped:|\(skip\)) (.*)/m.exec(output) ?? []
     if (code === 0 && skipped !== undefined) return { verdict: "skipped", why: skipped }
     return { verdict: "ALIVE", why: `its line did not fail (exit ${code})\n${output}` }
@@ -113,14 +116,15 @@ export const hunt = async (mutants: ReadonlyArray<Mutant>, seed: number): Promis
     const last = kept[key]
     const started = performance.now()
     const isKnown = last?.tree === tree
-    const { verdict, why } = isKnown ? last : await run(mutant, seedOf(mutant, last, seed))
+    const found = isKnown ? last : await run(mutant, seedOf(mutant, last, seed))
+    const { verdict, why } = found
     const seconds = isKnown ? last.seconds : Math.round((performance.now() - started) / 1000)
     count[verdict] += 1
     all += seconds
     const taken = `${seconds} s${isKnown ? ", earlier" : ""}`
     console.log(`${verdict.padEnd(7)}  ${mutant.line}: ${mutant.gone} (${taken})\n    ${why}`)
     if (verdict !== "noticed") return
-    kept[key] = { verdict, why, seconds, tree }
+    kept[key] = { ...found, seconds, tree }
     mkdirSync(dirname(cache), { recursive: true })
     writeFileSync(cache, `${JSON.stringify(kept, null, 2)}\n`)
   }

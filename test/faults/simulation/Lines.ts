@@ -1,5 +1,5 @@
 /** A thousand seeds, one after the other; the first three that fail are reported. */
-import { isEnough, type Line, type Outcome } from "../Line.ts"
+import { failures, isEnough, type Line, type Outcome } from "../Line.ts"
 import { mutants } from "./Mutants.ts"
 import { simulate } from "./Simulation.ts"
 
@@ -13,7 +13,9 @@ export const simulation: Line = {
     const seeds = long ? 100_000 : 1_000
     const broken: Array<string> = []
     let [rounds, acknowledged, lost, duplicates, bound] = [0, 0, 0, 0, 0]
-    for (; rounds < seeds && broken.length < reported && !isEnough(options, broken.length); rounds++) {
+    const outcome = (): Outcome => ({ rounds, acknowledged, lost, duplicates, bound, broken })
+    const isOver = (): boolean => broken.length >= reported || isEnough(options, failures(outcome()).length)
+    for (; rounds < seeds && !isOver(); rounds++) {
       const verdict = simulate(seed + rounds)
       acknowledged += verdict.acknowledged
       lost += verdict.lost
@@ -24,7 +26,7 @@ export const simulation: Line = {
       }
       for (const text of verdict.broken) broken.push(`seed ${seed + rounds}: ${text}`)
     }
-    return { rounds, acknowledged, lost, duplicates, bound, broken }
+    return outcome()
   },
 }
 

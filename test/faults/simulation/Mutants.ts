@@ -12,6 +12,7 @@ export const mutants = mutantsOf({
       "src/delivery/lane/Changes.ts",
       "settled: settled.concat(this.#unread())",
       "settled: []",
+      60,
     ],
     "a retrying event holds its key": ["src/delivery/lane/RetryQueue.ts", "return first !== sequence", "return false"],
     "two batches of one key are never in flight together": [
@@ -38,7 +39,7 @@ export const mutants = mutantsOf({
       "src/delivery/lane/Outcome.ts",
       " && wallClock.trusted()",
       "",
-      1,
+      144,
     ],
     "what a crash may repeat is bounded": [
       "src/delivery/lane/Lane.ts",
@@ -46,6 +47,7 @@ export const mutants = mutantsOf({
       if (this.progress.unstored >= maxUnstored) break
 `,
       "",
+      78,
     ],
     "what a lane waits for is kept when the log is pruned": [
       "src/journal/sqlite/operations/Retention.ts",
@@ -71,6 +73,7 @@ export const mutants = mutantsOf({
       "src/journal/stream/RecentEntries.ts",
       "for (const lane of lanes) this.#wakeLane(lane)",
       "void lanes",
+      61,
     ],
     "only the cursor of a lane that waits for nothing follows the log": [
       "src/journal/stream/Backlog.ts",
@@ -101,6 +104,7 @@ export const mutants = mutantsOf({
       "src/delivery/RunningLanes.ts",
       "Effect.andThen(end, ",
       "Effect.andThen(Effect.void, ",
+      56,
     ],
     "a lane that a reload ends is on disk before the next one begins": [
       "src/delivery/RunningLanes.ts",
@@ -111,6 +115,7 @@ export const mutants = mutantsOf({
       "src/delivery/RunningLanes.ts",
       "Effect.raceFirst(ending.drain(grace()), keepTime)",
       "ending.drain(grace())",
+      56,
     ],
     "all events of a digest get their attempt refunded": [
       "src/delivery/lane/Outcome.ts",
@@ -141,23 +146,25 @@ export const mutants = mutantsOf({
       "src/delivery/lane/Outcome.ts",
       'failure._tag === "Defect" && progress.defects(item) + 1 >= maxDefects',
       "progress.defects(item) < 0",
+      61,
     ],
     "an event whose key can't be rendered ends by itself": [
       "src/delivery/lane/Intake.ts",
       'if (error instanceof Unrenderable) this.#policy.refuse(item, "DeliveryRejected", error.message)',
       "if (error instanceof Unrenderable) throw error",
     ],
-    "a wait is stored as whole milliseconds": [
-      "src/delivery/lane/Progress.ts",
-      "const delay = Math.ceil(asked)",
-      "const delay = asked",
-      477000503,
-    ],
     "a backlog over its limit gives up what waits for a retry, not what comes after it": [
       "src/delivery/lane/Intake.ts",
       "progress.retries.oldest(Math.min(progress.excess, readAtOnce))",
       "progress.retries.oldest(0)",
       300_159,
+    ],
+  },
+  "test/delivery/lane/Progress.test.ts": {
+    "a wait is stored as whole milliseconds": [
+      "src/delivery/lane/Progress.ts",
+      "const delay = Math.ceil(asked)",
+      "const delay = asked",
     ],
   },
 })
