@@ -78,7 +78,10 @@ interface Policy<Sends extends string> {
 export interface DigestPolicy extends Policy<"digest">, Omit<NonNullable<(typeof Lane.Type)["digest"]>, "by"> {}
 
 /** The events of one key are an alert. Those that change it are messages, and it counts the others. */
-export interface ChangesPolicy extends Policy<"changes">, Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by"> {}
+export interface ChangesPolicy extends Policy<"changes">, Omit<NonNullable<(typeof Lane.Type)["alert"]>, "by"> {
+  /** Set if each alert is an incident of its own at the service, so that no message is of several alerts. */
+  readonly incidents?: true
+}
 
 /**
  * Which events of a lane are messages. A sink's key `alert` decodes to it, and so do the short forms `digest` and

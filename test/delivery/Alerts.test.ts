@@ -331,6 +331,16 @@ describe("a sink with `alert`", () => {
       }).pipe(Effect.provide(relay([alerting(chat.sink, { within: evening, repeat, resolves: false })])))
     })
 
+    it.effect("sends a message for each alert to a sink without recoveries if each alert is an incident there", () => {
+      const pager = messages()
+      return Effect.gen(function* () {
+        yield* fails(1)
+        yield* fails(2, "acct_2")
+        yield* pass("61 minutes")
+        expect(pager.sent.toSorted()).toEqual(["1: trigger of 1", "2: trigger of 2"])
+      }).pipe(Effect.provide(relay([alerting(pager.sink, { within, resolves: false, incidents: true })])))
+    })
+
     it.effect("lets no later message overtake it while the sink is down, and keeps it whole", () => {
       let isDown = true
       const chat = messages(() => (isDown ? away : "pass"))

@@ -361,11 +361,16 @@ const recoveryRules = ({ askedBy, ownKey }: Recoveries<unknown>, template: strin
 }
 
 /** Returns the policy of a sink's `alert`, `digest` or `resolve`, or `undefined` if it has none of them. */
-const policyOf = ({ digest, alert }: typeof Lane.Type, resolves: boolean, updates: boolean): LaneConfig["alert"] => {
+const policyOf = (
+  { digest, alert }: typeof Lane.Type,
+  resolves: boolean,
+  updates: boolean,
+  incidents: boolean,
+): LaneConfig["alert"] => {
   if (digest !== undefined) return { ...Struct.omit(digest, ["by"]), sends: "digest", resolves }
   if (alert === undefined) return resolves ? { sends: "each", resolves } : undefined
   const { by: _, update = Duration.minutes(1), ...rest } = alert
-  return { ...rest, ...(updates && { update }), sends: "changes", resolves }
+  return { ...rest, ...(updates && { update }), ...(incidents && { incidents }), sends: "changes", resolves }
 }
 
 /** Returns how the lane groups events, the sink's own config for that, and the findings. */
@@ -381,7 +386,7 @@ export const groupingOf = (
   const { recoveries } = messages ?? {}
   const resolves = recoveries?.isOn(config) === true
   const updates = messages?.updates?.(config) === true
-  const policy = policyOf(asked.lane, resolves, updates)
+  const policy = policyOf(asked.lane, resolves, updates, messages?.incidents?.(config) === true)
   const by = digest?.by ?? alert?.by
   const owners = {
     each: `"${recoveries?.askedBy}" keeps the order of its own key`,

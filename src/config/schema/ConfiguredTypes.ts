@@ -49,6 +49,8 @@ interface Messages<Config> {
   readonly recoveries?: Recoveries<Config>
   /** Reports whether the sink changes the message of an alert while the alert lasts. If absent, it never does. */
   updates?(config: Config): boolean
+  /** Reports whether each alert is an incident of its own at the service. If absent, none is. */
+  incidents?(config: Config): boolean
   /** Returns the config of a sink with digests. `key` is the template of the key that the events of a digest share. */
   ofDigests?(config: Config, key: string): Config
 }

@@ -456,11 +456,12 @@ export class Alerts {
     now: EpochMillis,
     waits: (key: string) => boolean,
   ): { readonly key: string; readonly wait: Millis } {
-    const { within, resolves } = this.#policy
+    const { within, resolves, incidents } = this.#policy
     const wait = sendsAt(this.#policy, now) - now
     if (within?.outside !== "digest" || waits(key)) return { key, wait }
-    // A recovery is sent with the messages of its alert alone, so that it ends no other.
-    const together = quietKey(resolves ? key : "")
+    // A recovery is sent with the messages of its alert alone, so that it ends no other. A message of several alerts would
+    // be one incident, under the key of the last.
+    const together = quietKey(resolves || incidents ? key : "")
     return { key: wait > 0 || waits(together) ? together : key, wait }
   }
 

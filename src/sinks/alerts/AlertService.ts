@@ -54,6 +54,8 @@ interface AlertService<C extends Config> {
   payload(alert: Alert, config: C, now: number): object
   readonly meaning: Meaning
   readonly doubts?: SinkType<C>["doubts"]
+  /** Set if the service keeps an incident for each key. */
+  readonly incidents?: true
   /** The API that a config uses instead of one request to `url`. */
   api?(config: C): Api | undefined
 }
@@ -70,7 +72,14 @@ const http = ({ url = Redacted.make(""), headers, classify, keepAnswers, tls }: 
 })
 
 /** Makes the type of sink of an alert service. */
-export const sinkType = <C extends Config>({ config, payload, meaning, doubts, api }: AlertService<C>): SinkType<C> => {
+export const sinkType = <C extends Config>({
+  config,
+  payload,
+  meaning,
+  doubts,
+  incidents,
+  api,
+}: AlertService<C>): SinkType<C> => {
   const service = (config: C, api: Api | undefined): Service => {
     const alertOf = compile(config)
     return {
@@ -94,6 +103,7 @@ export const sinkType = <C extends Config>({ config, payload, meaning, doubts, a
         key: keyOf,
       },
       ...(api !== undefined && { updates: (config) => api(config) !== undefined }),
+      ...(incidents && { incidents: () => true }),
       // The events of a digest are one incident.
       ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
     },

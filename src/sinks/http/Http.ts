@@ -182,6 +182,7 @@ export const Http: SinkType<HttpConfig> = {
       key: (config) => Alert.keyOf({ ...config, objectId: Alert.usualObjectId }),
     },
     updates: ({ update }) => update !== undefined,
+    incidents: ({ dedupKey }) => dedupKey !== undefined,
     // The events of a digest are one alert.
     ofDigests: (config, key) => ({ ...config, dedupKey: config.dedupKey ?? key }),
   },

@@ -1,6 +1,7 @@
 import { describe, expect } from "bun:test"
 import { inspect } from "node:util"
 import { Effect, Redacted, Result, Schema } from "effect"
+import { changesOf } from "../../../src/config/Config.ts"
 import { load } from "../../../src/config/load/Load.ts"
 import type { Entry } from "../../../src/event/Event.ts"
 import { PagerDutyConfig } from "../../../src/sinks/alerts/pagerduty/PagerDuty.ts"
@@ -123,6 +124,18 @@ describe("a config", () => {
     const url = "https://north.webhook.office.com/webhookb2/0/IncomingWebhook/0/0"
     const { warnings } = yield* loaded(config({ sinks: sinks("teams", { url }) }))
     expect(warnings.map(({ message }) => message)).toEqual(["the service has retired the addresses of this host"])
+  })
+
+  it.live("has an incident for each alert, or messages that may be of several alerts", function* () {
+    const found = yield* Effect.forEach(names, (name) =>
+      Effect.map(loaded(config({ sinks: sinks(name, { alert: {} }) })), (loaded) => [
+        name,
+        changesOf(loaded.config.sinks[0])?.incidents === true,
+      ]),
+    )
+    expect(Object.fromEntries(found)).toEqual({
+      ...{ pagerduty: true, alertmanager: true, slack: false, teams: false, discord: false },
+    })
   })
 
   it.live("needs only the target of its alerts", function* () {

@@ -121,7 +121,7 @@ const doubts = ({ labels, objectId }: AlertmanagerConfig): ReadonlyArray<Doubt> 
   )
 }
 
-const service = sinkType<AlertmanagerConfig>({ config: AlertmanagerConfig, payload, meaning, doubts })
+const service = sinkType<AlertmanagerConfig>({ config: AlertmanagerConfig, payload, meaning, doubts, incidents: true })
 
 export const Alertmanager: typeof service = {
   ...service,

@@ -110,4 +110,10 @@ const doubts = ({ routingKey }: PagerDutyConfig): ReadonlyArray<Doubt> =>
       ]
     : []
 
-export const PagerDuty = sinkType<PagerDutyConfig>({ config: PagerDutyConfig, payload, meaning, doubts })
+export const PagerDuty = sinkType<PagerDutyConfig>({
+  config: PagerDutyConfig,
+  payload,
+  meaning,
+  doubts,
+  incidents: true,
+})
