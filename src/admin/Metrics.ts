@@ -202,13 +202,13 @@ const ofAttempts = (lanes: ReadonlyArray<LaneStatus>): ReadonlyArray<string> => 
       "relay_delivery_duration_seconds",
       "How long attempts took",
       durationBuckets,
-      lanes.map(({ name, durations: { counts, sum } }) => ({ labels: { sink: name }, counts, sum })),
+      sinks.map(({ name, durations: { counts, sum } }) => ({ labels: { sink: name }, counts, sum })),
     ),
     histogram(
       "relay_delivery_latency_seconds",
       "Time from the acceptance of an event to its delivery, without replays from the journal",
       latencyBuckets,
-      lanes.map(({ name, latencies: { counts, sum } }) => ({ labels: { sink: name }, counts, sum })),
+      sinks.map(({ name, latencies: { counts, sum } }) => ({ labels: { sink: name }, counts, sum })),
     ),
   ]
 }

@@ -174,6 +174,16 @@ describe("/metrics", () => {
     }
   })
 
+  it.live("has no histograms and no attempts of a sink that the config no longer has", function* () {
+    const { body } = yield* scrape({
+      lanes: [lane("lake"), lane("old", { type: "", condition: "orphaned", backlog: 3 })],
+    })
+    const series = body.split("\n").filter((line) => line.includes('sink="old"'))
+    expect(series.filter((line) => /^relay_delivery_/.test(line))).toEqual([])
+    expect(series).toContain('relay_lane_state{sink="old",state="orphaned"} 1')
+    expect(body).toContain('relay_delivery_latency_seconds_count{sink="lake"}')
+  })
+
   it.live("has histograms whose buckets add up to their count", function* () {
     const { body } = yield* scrape(busy)
     expect(body).toContain('relay_commit_duration_seconds_bucket{le="0.001"} 0\n')
