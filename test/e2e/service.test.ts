@@ -195,6 +195,13 @@ describe("the unit", () => {
     expect(unset).toEqual(expect.arrayContaining(["BUN_OPTIONS", "BUN_BE_BUN", "BUN_INSPECT"]))
   })
 
+  test("starts the relay again however often it fails, as when its address is not there yet", () => {
+    for (const line of ["After=network-online.target", "StartLimitIntervalSec=0", "Restart=always", "RestartSec=2"]) {
+      expect(unit).toContain(`\n${line}\n`)
+    }
+    expect(/^RestartPreventExitStatus=(.*)$/m.exec(unit)?.[1]?.split(" ")).not.toContain("74")
+  })
+
   test.skipIf(!hasAnalyze)("leaves an exposure of 1.5 or less by systemd's own account", () => {
     const { stdout } = Bun.spawnSync(["systemd-analyze", "security", "--offline=true", "--no-pager", unitFile])
     const exposure = /Overall exposure level for relay\.service: ([0-9.]+)/.exec(stdout.toString())?.[1]

@@ -267,6 +267,22 @@ describe.concurrent("a collector that hangs", () => {
     expect(other.got).toEqual([])
   })
 
+  test("at the port of OTLP over gRPC is told apart from one that is down", async () => {
+    // Such a server closes a connection that begins with HTTP/1.
+    const grpc = Bun.listen({
+      hostname: "127.0.0.77",
+      port: 4317,
+      socket: { data: (socket) => void socket.end() },
+    })
+    cleanups.push(() => grpc.stop(true))
+    const lake = receiver(() => 200)
+    const { file, deliver } = await write("grpc", { lake: lake.url }, { otlp: { url: "http://127.0.0.77:4317" } })
+    const running = await startRelay(file, { cwd })
+    expect(await deliver()).toBe(202)
+    await running.prints("it does not answer HTTP; port 4317 is usually for gRPC, and OTLP over HTTP at 4318")
+    await running.kill("SIGTERM")
+  })
+
   test("gets only the signals that the config names", async () => {
     const { spans, logs, requests, wrong, url, stop } = collector()
     cleanups.push(stop)

@@ -36,7 +36,7 @@ const read = (row: string): Report => {
   return { sink, label, report, symptom, verdict, path, title: title.replaceAll("\\*", "*") }
 }
 
-const pages = ["config", "receive", "sinks"].map((name) => {
+const pages = ["config", "operations", "receive", "sinks"].map((name) => {
   const text = readPage(`test/reports/${name}.md`)
   const rows = text.split("\n").filter((line) => line.startsWith("| ") && !/\| Report \|/.test(line))
   return { name, text, reports: rows.map(read) }

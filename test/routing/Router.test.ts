@@ -282,6 +282,29 @@ describe("a route with hours", () => {
     expect(routed(router, "w", other, at("19:00"))).toEqual(["lake", "oncall"])
   })
 
+  test("has no gap and no hour twice when the clocks are changed", () => {
+    const [before, during] = [berlin(0, 2), berlin(2, 3)]
+    const around = Router.make(
+      [
+        route("before", ["**"], ["a"], { within: before }),
+        route("during", ["**"], ["b"], { within: during }),
+        route("rest", ["**"], ["c"], { within: berlin(3, 0) }),
+      ],
+      new Set(),
+    )
+    const sinks = (time: string) => routed(around, "w", failed, Date.parse(time)).join()
+    // At 01:00 UTC the clock goes from 02:00 to 03:00, and in October from 03:00 back to 02:00.
+    expect(["2026-03-29T00:59Z", "2026-03-29T01:00Z"].map(sinks)).toEqual(["a", "c"])
+    const october = [
+      "2026-10-24T23:59Z",
+      "2026-10-25T00:00Z",
+      "2026-10-25T01:00Z",
+      "2026-10-25T01:59Z",
+      "2026-10-25T02:00Z",
+    ]
+    expect(october.map(sinks)).toEqual(["a", "b", "b", "b", "c"])
+  })
+
   test("takes the relay's own events by their time, or at any hour without one", () => {
     const sinks = (time?: string) =>
       router.routeType("relay", "relay.lane_paused", time === undefined ? undefined : at(time))

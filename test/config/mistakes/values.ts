@@ -1,4 +1,5 @@
 /** Keys and values of the wrong kind. */
+import { canary } from "../../cli/configs.ts"
 import { config, file, http, secretsOf, sink, type Theme, webhook, webhookWith } from "./Mistake.ts"
 
 const searchIds = (list: string): string => config({ journal: `{ "searchIds": ${list} }` })
@@ -71,6 +72,9 @@ export const values: Theme = {
     "a text instead of a list of objects": secretsOf('§"b"'),
     "texts where objects are expected": secretsOf('[§"b"]'),
     "an empty text": config({ routes: '[{ "name": §"", "match": "**", "to": "audit" }]' }),
+    "an API key in the URL of a collector": config({
+      telemetry: `{ "otlp": { "url": §"https://otlp.example.com/?api-key=${canary}" } }`,
+    }),
     "a share in per cent": config({ telemetry: '{ "otlp": { "url": "http://127.0.0.1:4318", "sampleRate": §50 } }' }),
   },
 }
