@@ -27,6 +27,11 @@ export const mutants = mutantsOf({
       "size() > 0 ? { result: false }",
       "size() < 0 ? { result: false }",
     ],
+    "a move that was cut short continues after another rename": [
+      journal("sqlite/service/SqliteLanes"),
+      "to === ids.idOf(name))",
+      "to === ids.idOf(name) && from === renamedFrom)",
+    ],
     "an erasure ends a pending event at its sink": [
       journal("archive/Erasure"),
       "wanted: sequences, givenUp, left: []",
@@ -55,6 +60,11 @@ export const mutants = mutantsOf({
       journal("postgres/lanes/LaneChange"),
       "before.movingFrom(name)?.after !== moved",
       "before.movingFrom(name)?.after === -1",
+    ],
+    "the events of a dropped lane that other relays have just added are counted": [
+      journal("postgres/lanes/StreamLoading"),
+      "if (lanes.includes(lane)) pending.routed(sequence)",
+      "void lanes",
     ],
     "the events of a lane that another relay opened again are not moved": [
       journal("postgres/append/LaneEmptying"),
