@@ -85,24 +85,6 @@ export const mutants = mutantsOf({
       "false",
       1,
     ],
-    "what a relay knew before a promotion is not stored on the promoted server": [
-      postgres("lanes/StreamState"),
-      " AND epoch >> 32 = timeline()",
-      "",
-      1,
-    ],
-    "what a relay knew before is not stored on a database that went back since": [
-      postgres("lanes/StreamState"),
-      " AND knows(($2::text[])[2:])",
-      "",
-      2,
-    ],
-    "a sign of life shows that the database went back": [
-      postgres("fleet/Fleet"),
-      "this.#isBehind ||= this.#showsEarlierState(news, stored)",
-      "this.#isBehind ||= false",
-      2,
-    ],
     "what is appended under a former name belongs to the lane that has another name since": [
       postgres("tables/LaneNames"),
       "aliases.set(from, { to, after: 0 })",
@@ -144,6 +126,25 @@ export const mutants = mutantsOf({
       "schedule: openEvery, while: isNotFenced",
       "schedule: openEvery",
       3,
+    ],
+  },
+  "test/journal/postgres/fleet/Fleet.test.ts": {
+    "what a relay knew before a promotion is not stored on the promoted server": [
+      postgres("lanes/StreamState"),
+      " AND epoch >> 32 = timeline()",
+      "",
+    ],
+  },
+  "test/journal/postgres/fleet/EarlierState.test.ts": {
+    "a sign of life shows that the database went back": [
+      postgres("fleet/Fleet"),
+      "this.#isBehind ||= this.#showsEarlierState(news, stored)",
+      "this.#isBehind ||= false",
+    ],
+    "what a relay knew before is not stored on a database that went back since": [
+      postgres("lanes/StreamState"),
+      " AND knows(($2::text[])[2:])",
+      "",
     ],
   },
 })
