@@ -366,7 +366,7 @@ const needsAction = (tls: string): Readonly<Partial<Record<Failure, string>>> =>
   "no HTTP/1.1":
     "it speaks HTTP/2 only, which the relay does not speak; let it take HTTP/1.1 as well, or put a proxy in front of it",
   "no HTTP":
-    "what answers there does not speak HTTP/1.1; check scheme and port of the URL; if it speaks HTTP/2 only, let it take HTTP/1.1 as well",
+    "what answers there does not speak HTTP/1.1; check scheme and port of the URL; if it speaks HTTP/2 only, let it take HTTP/1.1 as well; a response with over 256 headers, or with a header whose name is malformed, can't be read either",
 })
 
 /** Failures to connect. With a proxy on the way, the proxy is the only server that is connected to. */

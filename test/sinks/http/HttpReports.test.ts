@@ -103,6 +103,19 @@ describe("an answer as reported", () => {
     expect(yield* reasonOf(sink.send([large]))).toMatchObject({ _tag: "DeliveryRejected", ofEvent: true })
   })
 
+  for (const [title, headers] of [
+    ["with more headers than the runtime reads", Array.from({ length: 300 }, (_, n) => `X-${n}: a\r\n`).join("")],
+    ["with a header whose name is malformed", "Access-Control-Allow-Method?: *\r\n"],
+  ] as const) {
+    it.live(`${title} is not taken for another protocol alone`, function* () {
+      const answer = `HTTP/1.1 200 OK\r\n${headers}Content-Length: 2\r\n\r\nok`
+      const { url } = yield* listening(createServer((socket) => socket.once("data", () => socket.end(answer))))
+      const sink = yield* Http.open(Schema.decodeUnknownSync(HttpConfig)({ url }))
+      const reason = yield* reasonOf(sink.send([entry(1)]))
+      expect(reason?.message).toContain("over 256 headers, or with a header whose name is malformed, can't be read")
+    })
+  }
+
   it.live("after early hints decides", function* () {
     const { url } = yield* serve((_, response) => {
       response.writeEarlyHints({ link: "</style.css>; rel=preload; as=style" }, () => response.writeHead(503).end())
