@@ -16,6 +16,13 @@ export const mutants = mutantsOf({
       "isOwned})",
     ],
   },
+  "test/journal/postgres/fleet/EarlierState.test.ts": {
+    "a dead letter or a rename that a restore took back is noticed": [
+      postgres("lanes/StreamState"),
+      "if (beat !== undefined && !this.isLost)",
+      "if (beat === 0)",
+    ],
+  },
   "test/journal/postgres/fleet/Fleet.test.ts": {
     "a stream that was claimed on a promoted server is kept": [
       postgres("fleet/Fleet"),

@@ -107,8 +107,8 @@ export class Fleet {
   /** The number of the last answered heartbeat, on the timeline of `news`. */
   #beat = 0
   /**
-   * The number of the heartbeat before that, a second earlier, or of a later change of lanes. Heartbeats aren't
-   * flushed, so a crash of the server may lose the last. Changes of lanes are.
+   * The number of the heartbeat before that, a second earlier, or of a later transaction that counts as one. Heartbeats
+   * aren't flushed, so a crash of the server may lose the last.
    */
   #storedBeat = 0
   /** Set if the database went back and this relay hasn't started a new history since. */
@@ -136,7 +136,7 @@ export class Fleet {
       isAlive: () => this.isAlive,
       askedAt: () => this.#sent.at,
       sign: () => this.sign,
-      counted: (beat) => {
+      beatStored: (beat) => {
         this.#storedBeat = Math.max(this.#storedBeat, beat)
       },
       now: () => this.now(),

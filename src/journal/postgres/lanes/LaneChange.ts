@@ -20,7 +20,7 @@ import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import { allPlaces, LaneNames, type Opened, type Opening, type StoredLanes } from "../tables/LaneNames.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
 import { pendingIn } from "./StreamLoading.ts"
-import type { StreamState } from "./StreamState.ts"
+import { countAsBeat, type StreamState } from "./StreamState.ts"
 
 /** A change to make. */
 interface Change<A> {
@@ -34,7 +34,7 @@ interface Change<A> {
 interface Made<A> extends Change<A> {
   readonly after: LaneNames
   /** This relay's number of heartbeats, if the change raised it. */
-  readonly beat?: number | null | undefined
+  readonly beat?: number | undefined
 }
 
 /** Decides on a change from the lanes and the head of the log, and stores its rows. */
@@ -86,19 +86,18 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
       if (decided.lanes === before) return { ...decided, after: before }
       const after = decided.lanes.since(found.first)
       const { lanes, names, past } = after.stored
-      // It comes last, because this relay's heartbeats wait for it.
       const marking = stream.isVisited
-        ? "UPDATE stream SET epoch = next_epoch(epoch) WHERE id = $1 RETURNING NULL AS beat"
-        : "UPDATE member SET beat = beat + 1 WHERE name = $5 AND instance = $6 RETURNING beat"
-      const { rows: marks } = yield* queries.query<{ beat: number | null }>(
+        ? "begun AS (UPDATE stream SET epoch = next_epoch(epoch) WHERE id = $1) SELECT"
+        : `${countAsBeat("$5", "$6")} SELECT beat FROM counted`
+      const { rows: marks } = yield* queries.query<{ beat?: number }>(
         `WITH stored AS (
            INSERT INTO progress (stream, lanes, names, past) VALUES ($1, $2, $3, $4)
            ON CONFLICT (stream) DO UPDATE SET lanes = excluded.lanes, changed = '{}', names = excluded.names, past = excluded.past
-         ), marked AS (${marking}) SELECT beat FROM marked`,
+         ), ${marking}`,
         [
           stream.id,
           ...[lanes, names, past].map((part) => JSON.stringify(part)),
-          ...(stream.isVisited ? [] : stream.owner.sign().slice(0, 2)),
+          ...(stream.isVisited ? [] : stream.beatParams),
         ],
       )
       return { ...decided, after, beat: marks[0]?.beat }
@@ -107,7 +106,7 @@ const changeNow = <A>(stream: StreamState, decide: Decide<A>): Effect.Effect<A, 
   return transaction.pipe(
     Effect.map(({ after, value, inMemory, beat }) => {
       stream.names = after
-      if (beat != null && !stream.isLost) stream.owner.counted(beat)
+      stream.beatStored(beat)
       inMemory(stream)
       return value
     }),

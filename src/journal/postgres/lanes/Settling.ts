@@ -14,10 +14,10 @@ import { type Cursor, cursorSettlement, type RefusedSettlement, type Settlement 
 import { type LetterToPut, later, type RetryToPut, rowsOf, whyUnstorable } from "../../stream/Cursors.ts"
 import type { Ended } from "../../stream/OutcomeRecord.ts"
 import type { Queries } from "../connection/Database.ts"
-import { refusing } from "../connection/DatabaseError.ts"
+import { type DatabaseError, refusing } from "../connection/DatabaseError.ts"
 import * as LaneTables from "../tables/LaneTables.ts"
 import * as OutcomeTables from "../tables/OutcomeTables.ts"
-import { hasNewestRow, isOwned, type StreamState } from "./StreamState.ts"
+import { countAsBeat, hasNewestRow, isOwned, type StreamState } from "./StreamState.ts"
 
 /** Settlements of idle lanes: their cursors move to the end of the log. */
 export const passedBy = ({ backlogs, readFrom, end }: StreamState): ReadonlyArray<Settlement> =>
@@ -89,9 +89,10 @@ const store = Effect.fnUntraced(function* (
   const isPlain = settlements.every(({ takeBack, retry, endRetry, deadLetter, late, dropped, counted, alerts }) =>
     [takeBack, retry, endRetry, deadLetter, late, dropped, counted, alerts].every((changes) => changes.length === 0),
   )
-  const lost = isPlain
+  const { lost, beat } = isPlain
     ? yield* storeCursors(stream, settlements, cursors, isWhole)
     : yield* stream.transact((queries) => storeAll(stream, queries, settlements, cursors, isWhole))
+  stream.beatStored(beat)
   for (const { lane, takeBack, retry, endRetry, deadLetter, alerts, pausedFor } of settlements) {
     const backlog = stream.backlogs.get(lane)
     const cursor = cursors.get(lane)
@@ -120,7 +121,14 @@ const setPlaces = (places: string, isWhole: boolean): string =>
     ? `lanes = lanes || among(lanes, changed || ${places}::jsonb), changed = '{}'`
     : `changed = changed || ${places}::jsonb`
 
-const none: ReadonlySet<string> = new Set()
+interface Settled {
+  /** The retries and dead letters that were not stored, as `lane:sequence`. */
+  readonly lost: ReadonlySet<string>
+  /** The heartbeat that the transaction counts as. */
+  readonly beat?: number | undefined
+}
+
+const none: Settled = { lost: new Set() }
 /** Milliseconds that a statement may take. A stopping relay waits for it. */
 const timeout = 10_000
 
@@ -129,7 +137,7 @@ const storeCursors = Effect.fnUntraced(function* (
   settlements: ReadonlyArray<Settlement>,
   cursors: ReadonlyMap<string, Cursor>,
   isWhole: boolean,
-) {
+): Effect.fn.Return<Settled, JournalError> {
   const { count } = yield* refusing(
     stream.owner.db.query(
       `WITH owned AS MATERIALIZED (SELECT id FROM stream WHERE ${isOwned} AND ${hasNewestRow(7)} FOR SHARE),
@@ -149,8 +157,8 @@ const storeCursors = Effect.fnUntraced(function* (
 })
 
 /**
- * Returns the retries and dead letters whose events can't be found, and dead letters to take back that no
- * longer exist.
+ * A retry or dead letter is lost if its event can't be found. A dead letter to take back is lost if it no longer
+ * exists.
  */
 const storeAll = Effect.fnUntraced(function* (
   stream: StreamState,
@@ -158,7 +166,7 @@ const storeAll = Effect.fnUntraced(function* (
   settlements: ReadonlyArray<Settlement>,
   cursors: ReadonlyMap<string, Cursor>,
   isWhole: boolean,
-) {
+): Effect.fn.Return<Settled, JournalError | DatabaseError> {
   const taken = settlements.flatMap(({ lane, takeBack }) => takeBack.map((wait) => ({ lane, ...wait })))
   yield* LaneTables.takeBack(queries, taken)
   const changes = settlements.flatMap(({ lane, retry, deadLetter }) =>
@@ -201,19 +209,22 @@ const storeAll = Effect.fnUntraced(function* (
   yield* LaneTables.putLetters(queries, letters)
   const alerts = settlements.flatMap(({ lane, alerts }) => alerts.map((change) => ({ lane, ...change })))
   yield* LaneTables.putAlerts(queries, stream.id, alerts)
-  yield* queries.query(
+  const { rows } = yield* queries.query<{ beat: number }>(
     `WITH ${OutcomeTables.addDelivered("$3::bigint[], $4::text[], $5::bytea[]")},
        late AS (
          INSERT INTO ended (${OutcomeTables.endedColumns})
          SELECT * FROM unnest(${OutcomeTables.endedTypes(6)}) AS new(${OutcomeTables.endedColumns}) WHERE NOT EXISTS (
-           SELECT FROM ended WHERE (sequence, lane, at, outcome) = (new.sequence, new.lane, new.at, new.outcome)))
-     UPDATE progress SET ${setPlaces("$2", isWhole)} WHERE stream = $1`,
+           SELECT FROM ended WHERE (sequence, lane, at, outcome) = (new.sequence, new.lane, new.at, new.outcome))),
+       moved AS (UPDATE progress SET ${setPlaces("$2", isWhole)} WHERE stream = $1),
+       ${countAsBeat("$13", "$14")}
+     SELECT beat FROM counted`,
     [
       stream.id,
       placesOf(settlements, cursors),
       ...OutcomeTables.deliveredRows(settlements),
       ...OutcomeTables.endedRows(ended),
+      ...stream.beatParams,
     ],
   )
-  return lost
+  return { lost, beat: rows[0]?.beat }
 })

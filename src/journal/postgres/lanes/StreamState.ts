@@ -137,6 +137,14 @@ export const hasNewestRow = (parameter: number): string => `NOT EXISTS (${lostRo
  */
 export type Sign = readonly [name: string, instance: string, beat: string, timeline: string]
 
+/**
+ * Counts a transaction as a heartbeat of this relay. A database that went back to before it lacks that heartbeat, so
+ * nothing more is stored there until the stream was read again. It belongs into the last statement, because the next
+ * heartbeat waits for the transaction.
+ */
+export const countAsBeat = (name: string, instance: string): string =>
+  `counted AS (UPDATE member SET beat = beat + 1 WHERE name = ${name} AND instance = ${instance} RETURNING beat)`
+
 /** The parts of its owner that a stream needs. */
 export interface Owner {
   readonly db: Database
@@ -147,8 +155,8 @@ export interface Owner {
   /** When the last answered heartbeat was sent, in milliseconds of the clock. */
   readonly askedAt: () => number
   readonly sign: () => Sign
-  /** Called with this relay's number of heartbeats once a transaction that raised it is committed. */
-  readonly counted: (beat: number) => void
+  /** Called once a transaction is committed that counts as the heartbeat of this number. */
+  readonly beatStored: (beat: number) => void
   readonly pauseOf: (sink: string) => Pause
   /** The sinks that operators have paused. */
   readonly pausedSinks: () => Iterable<string>
@@ -223,6 +231,17 @@ export class StreamState {
   /** The parameter `$2` of {@link isOwned}. */
   get claim(): ReadonlyArray<string> {
     return [String(this.epoch), ...this.owner.sign()]
+  }
+
+  /** The parameters of {@link countAsBeat}. */
+  get beatParams(): readonly [name: string, instance: string] {
+    const [name, instance] = this.owner.sign()
+    return [name, instance]
+  }
+
+  /** Call it once a transaction with {@link countAsBeat} is committed. */
+  beatStored(beat: number | undefined): void {
+    if (beat !== undefined && !this.isLost) this.owner.beatStored(beat)
   }
 
   /** The parameters of {@link hasNewestRow}. */

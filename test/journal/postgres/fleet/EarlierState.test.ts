@@ -7,7 +7,7 @@ import { floorOf, sharedStream } from "../../../../src/journal/Sequences.ts"
 import { it } from "../../../lib/effect.ts"
 import { suiteUnless } from "../../../lib/lacking.ts"
 import { reasonToSkip } from "../../../parts/Postgres.ts"
-import { event, settlement } from "../../samples.ts"
+import { event, letter, settlement } from "../../samples.ts"
 import { meanwhile, type Relay, relays, seconds } from "../relays.ts"
 
 const owned = ({ journal }: Relay) =>
@@ -108,6 +108,24 @@ suiteUnless(reasonToSkip(), "a database that went back to an earlier state", () 
     for (const id of ["new 1", "new 2"]) yield* journal.append(event(id), ["ordered"])
     const late = yield* Effect.flip(Effect.andThen(owner.reach(end), owner.settle([settlement("ordered", end)])))
     expect(late.reason._tag).toBe("JournalFenced")
+  })
+
+  it.effect("is noticed by a settlement if it lacks a dead letter: the event is sent again", function* () {
+    const { start, remember, goBack } = yield* relays
+    const relay = yield* start("a")
+    const { journal } = relay
+    yield* journal.openLane("lake")
+    yield* seconds(3)
+    for (const id of ["1", "2"]) yield* journal.append(event(id), ["lake"])
+    yield* seconds(1)
+    yield* remember
+    // No heartbeat is sent from here on, because no time passes.
+    yield* journal.settle([settlement("lake", 1, { delivered: [], deadLetter: [letter(1)] })])
+    yield* goBack
+    const late = yield* Effect.flip(journal.settle([settlement("lake", 2)]))
+    expect(late.reason._tag).toBe("JournalFenced")
+    yield* seconds(8)
+    expect(yield* journal.openLane("lake")).toMatchObject({ backlog: 2, deadLetters: 0, cursor: { sequence: 0 } })
   })
 
   it.effect("is noticed by an append if it lacks a rename: a sink's events stay in one lane, in order", function* () {
