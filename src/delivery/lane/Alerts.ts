@@ -503,8 +503,10 @@ export class Alerts {
     return this.#states.get(this.#keys.get(id) ?? "")
   }
 
-  forget(key: string): void {
+  /** Ends an alert. Returns the change to store. */
+  forget(key: string): AlertChange {
     this.#put(key, undefined)
+    return { key, state: undefined }
   }
 
   /** Returns the entry as its message's. `text` is the text of the key. An own entry shows `failure`. */

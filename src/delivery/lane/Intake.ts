@@ -275,10 +275,7 @@ export class Intake {
       return alerts.told(entry, alertOf(text), text, failure)
     }
     const known = alerts.ownKey(entry)
-    if (known) {
-      alerts.forget(known)
-      progress.alert({ key: known, state: undefined })
-    }
+    if (known) progress.alert(alerts.forget(known))
     progress.count(entry, own.alert)
     events.settle()
     yield* Effect.logWarning(

@@ -385,8 +385,7 @@ export class Lane {
         // Of a sink that is down, only one reminder waits.
         if (alerts.isWaiting(key, what, clock.wall(), this.progress.retries.hasKey)) continue
         if (what === "forgotten") {
-          alerts.forget(key)
-          this.progress.alert({ key, state: undefined })
+          this.progress.alert(alerts.forget(key))
           events.active()
         } else {
           yield* this.#appendOwn(state, what)
