@@ -1,5 +1,7 @@
 /** The state of a sink, combined from its lanes in all streams that the relay owns. */
-import type { LaneInfo, Mute } from "../journal/Journal.ts"
+import { Schema } from "effect"
+import { EpochMillis } from "../event/Quantities.ts"
+import type { LaneInfo } from "../journal/Journal.ts"
 import { AttemptStats } from "./lane/InFlight.ts"
 import type { Lane } from "./lane/Lane.ts"
 import type { Condition } from "./lane/LaneState.ts"
@@ -19,30 +21,35 @@ export const laneConditions = [
 /** `orphaned`: its sink was removed or renamed in the config. */
 export type LaneCondition = (typeof laneConditions)[number]
 
-/** The state of a sink's lanes over all streams, and the counts that the journal has for them. */
-export interface LaneStatus {
+/** The part of a sink's state that the admin API shows as it is. */
+export const LaneFacts = Schema.Struct({
   /** The sink's name. */
-  readonly name: string
+  name: Schema.String,
   /** The sink's type; empty for an orphaned lane. */
-  readonly type: string
-  readonly condition: LaneCondition
+  type: Schema.String,
+  condition: Schema.Literals(laneConditions),
   /** The reason for the condition and what to do about it; empty while the lane runs. */
-  readonly message: string
-  /** Events routed to the sink and not settled, including those that wait for a retry. */
-  readonly backlog: number
-  readonly retrying: number
-  readonly deadLetters: number
+  message: Schema.String,
+  /** Events routed to the sink and not settled, including those that wait for a retry or a digest. */
+  backlog: Schema.Int,
+  /** Events that wait for another attempt. After a digest failed, it may include events of the next one. */
+  retrying: Schema.Int,
+  deadLetters: Schema.Int,
+  /** When the oldest unsettled event was received, or 0 if there is none. */
+  oldestAt: EpochMillis,
+  /** When its pause ends by itself; absent while it is not paused, or has no end. */
+  pausedUntil: Schema.optionalKey(EpochMillis),
+  /** The fate of the events received during the pause; absent if they are delivered as usual. */
+  pausedThen: Schema.optionalKey(Schema.Literals(["digest", "drop"])),
+})
+
+/** The state of a sink's lanes over all streams, and the counts that the journal has for them. */
+export interface LaneStatus extends Schema.Schema.Type<typeof LaneFacts> {
   /**
    * The sequence up to which every event is settled, retrying or dead. If there are several streams, this is the cursor
    * of one of them.
    */
   readonly cursor: number
-  /** Epoch milliseconds of the oldest event that is not settled; 0 when there is none. */
-  readonly oldestAt: number
-  /** When its pause ends by itself, in epoch milliseconds. It is absent if the lane is not paused or the pause has no end. */
-  readonly pausedUntil?: number
-  /** The rule for the events received during the pause. It is absent if they are delivered as usual. */
-  readonly pausedThen?: Mute["ending"]
   /** Epoch milliseconds of the next attempt, if the lane waits for a retry or for the sink; otherwise 0. */
   readonly nextAttemptAt: number
   /** The last failed attempt since the start; `at` is in epoch milliseconds. */

@@ -7,39 +7,44 @@
  * the least frequent and then the oldest details are dropped. So a path that a
  * sender repeats is kept although a scanner tries thousands of others.
  */
-import { type Clock, Effect, Latch } from "effect"
-import type { RefusalReason } from "./Answers.ts"
+import { type Clock, Effect, Latch, Schema } from "effect"
+import { EpochMillis } from "../event/Quantities.ts"
+import { reasons } from "./Answers.ts"
 
 /** One refused request. */
-export interface Refused {
-  /** Epoch milliseconds. */
-  readonly at: number
+export const Refused = Schema.Struct({
+  at: EpochMillis,
   /** The webhook's name; empty for a request to no webhook. */
-  readonly webhook: string
-  readonly reason: RefusalReason
-  readonly requestId: string
+  webhook: Schema.String,
+  reason: Schema.Literals(reasons),
+  /** The request id in its answer and in the log. */
+  requestId: Schema.String,
   /** The sender's address; empty if it isn't known. */
-  readonly from: string
+  from: Schema.String,
   /** A detail of the request that adds to the reason, such as its path; empty if there is none. */
-  readonly detail: string
-}
+  detail: Schema.String,
+})
+export type Refused = typeof Refused.Type
 
 /** The number of refusals within the last hour, and the time of the last one. */
-export interface Count {
-  readonly count: number
-  /** Epoch milliseconds. */
-  readonly lastAt: number
-}
+const count = { count: Schema.Int, lastAt: EpochMillis }
 
-/** The refusals of a webhook for one reason. */
-export interface Counted extends Count, Pick<Refused, "webhook" | "reason"> {
-  /** The request id in the answer to the last of them. */
-  readonly lastRequestId: string
+/** The refusals of a webhook in the last hour, for one reason. */
+export const Counted = Schema.Struct({
+  webhook: Refused.fields.webhook,
+  reason: Refused.fields.reason,
+  ...count,
+  /** The request id in the last answer and its log line. */
+  lastRequestId: Schema.String,
   /** The address of the last sender; empty if it isn't known. */
-  readonly lastFrom: string
-  /** Most frequent first. */
-  readonly details: ReadonlyArray<Count & { readonly detail: string }>
-}
+  lastFrom: Schema.String,
+  /**
+   * Details such as an unknown path without its query. The ten most frequent, shortened to 200 characters. Strangers
+   * may have chosen these texts.
+   */
+  details: Schema.Array(Schema.Struct({ detail: Schema.String, ...count })),
+})
+export type Counted = typeof Counted.Type
 
 const minutes = 60
 const minute = 60_000_000_000n

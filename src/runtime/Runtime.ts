@@ -9,7 +9,6 @@
  * **Gotcha.** Closing the listener first is worse on both runtimes. Bun's `stop()`
  * waits as long as a half-sent body stalls, and Deno's `shutdown()` cuts it off.
  */
-
 import { lookup } from "node:dns/promises"
 import { chmodSync, chownSync, lstatSync, readFileSync, renameSync, rmSync, type Stats } from "node:fs"
 import { connect, isIP } from "node:net"

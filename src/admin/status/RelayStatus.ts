@@ -3,7 +3,7 @@ import { Clock, Context, Effect, Layer, Struct } from "effect"
 import { ActiveConfig } from "../../ActiveConfig.ts"
 import type { LaneConfig, RelayConfig, Webhook as WebhookConfig } from "../../config/Config.ts"
 import { mistakenSecrets } from "../../config/rules/SecretText.ts"
-import { type LaneCondition, type LaneStatus, laneConditions } from "../../delivery/LaneStatus.ts"
+import { earliest, type LaneCondition, LaneFacts, type LaneStatus, laneConditions } from "../../delivery/LaneStatus.ts"
 import { Lanes } from "../../delivery/Lanes.ts"
 import type { EpochMillis, Millis } from "../../event/Quantities.ts"
 import { refusals } from "../../ingest/Answers.ts"
@@ -124,11 +124,6 @@ const worst = (own: ConditionReport, others: ReadonlyArray<RelayReport>): Condit
     own,
   )
 
-const oldest = (times: ReadonlyArray<number>): number => {
-  const known = times.filter((at) => at > 0)
-  return known.length === 0 ? 0 : Math.min(...known)
-}
-
 /** Returns why events of a sink wait in a stream without a relay. */
 const abandoned = (name: string, streams: ReadonlyArray<StreamStatus>): ReadonlyArray<ConditionReport> =>
   streams.flatMap(({ id, unownedFor = 0, lanes }) =>
@@ -156,7 +151,7 @@ export const withOthers = (lanes: ReadonlyArray<Lane>, { members, streams }: Fle
       ...lane,
       ...report,
       ...(counts.get(name) ?? none),
-      oldestAt: oldest([lane.oldestAt, ...atOwners(name).map(({ oldestAt }) => oldestAt)]),
+      oldestAt: earliest([lane.oldestAt, ...atOwners(name).map(({ oldestAt }) => oldestAt)]),
     }
   })
   const known = new Set(lanes.map(({ name }) => name))
@@ -175,7 +170,7 @@ export const withOthers = (lanes: ReadonlyArray<Lane>, { members, streams }: Fle
           condition: lane?.condition ?? "orphaned",
           message: lane?.message ?? "no relay's config has this sink",
           ...count,
-          oldestAt: oldest(atOwners(name).map(({ oldestAt }) => oldestAt)),
+          oldestAt: earliest(atOwners(name).map(({ oldestAt }) => oldestAt)),
         },
       ]
     }),
@@ -247,17 +242,15 @@ const refusalsOf = (counted: Counted, webhooks: RelayConfig["webhooks"], now: Ep
 }
 
 const laneOf = (lane: LaneStatus, percentiles: Pick<Lane, "p99" | "latency">, sink: LaneConfig | undefined): Lane => {
-  const { nextAttemptAt, lastFailure, pausedUntil, pausedThen } = lane
+  const { nextAttemptAt, lastFailure } = lane
   const target = targetOf(lane.type, sink?.config)
   return {
-    ...Struct.pick(lane, ["name", "type", "condition", "message", "backlog", "retrying", "deadLetters", "oldestAt"]),
+    ...Struct.pick(lane, Struct.keys(LaneFacts.fields)),
     ...(target !== "" && { target }),
     ...(sink?.alert?.sends === "digest" && { digest: true }),
     ...percentiles,
     ...(sendsAlerts(lane.type) && { alerts: true }),
     ...(sink?.alert?.sends === "changes" && { alertPolicy: true }),
-    ...(pausedUntil !== undefined && { pausedUntil }),
-    ...(pausedThen !== undefined && { pausedThen }),
     ...(nextAttemptAt !== 0 && { nextAttemptAt }),
     ...(lastFailure !== undefined && { lastFailure }),
   }

@@ -1,9 +1,9 @@
 /** The schemas of the status and the history, which `relay status` and the page show. */
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import { roles } from "../../config/schema/ConfigFile.ts"
-import { laneConditions } from "../../delivery/LaneStatus.ts"
+import { LaneFacts } from "../../delivery/LaneStatus.ts"
 import { Bytes, EpochMillis, Millis } from "../../event/Quantities.ts"
-import { reasons } from "../../ingest/Answers.ts"
+import { Counted, Refused } from "../../ingest/RecentRefusals.ts"
 import { ReloadStatus } from "../../reload/Difference.ts"
 
 /** Counts of deliveries and attempts. */
@@ -60,47 +60,24 @@ export type LaneHistory = typeof LaneHistory.Type
 const Bound = Schema.Struct({ millis: Millis, isAbove: Schema.optionalKey(Schema.Literal(true)) })
 export type Bound = typeof Bound.Type
 
-const RefusalReason = Schema.Literals(reasons)
-
 /** The refusals of a webhook in the last hour, for one reason. */
 export const Refusals = Schema.Struct({
-  /** The webhook's name; empty for requests to no webhook. */
-  webhook: Schema.String,
-  reason: RefusalReason,
+  ...Counted.fields,
   status: Schema.Int,
-  count: Schema.Int,
-  lastAt: EpochMillis,
-  /** The request id in the last answer and its log line. */
-  lastRequestId: Schema.String,
-  /** The address of the last sender; empty if it isn't known. */
-  lastFrom: Schema.String,
   /** The reason in words. */
   what: Schema.String,
   /** The action that helps. */
   advice: Schema.String,
-  /**
-   * Details such as an unknown path without its query. The ten most frequent, shortened to 200 characters. Strangers
-   * may have chosen these texts.
-   */
-  details: Schema.Array(Schema.Struct({ detail: Schema.String, count: Schema.Int, lastAt: EpochMillis })),
 })
 export type Refusals = typeof Refusals.Type
 
 /** A refused request. */
 export const TappedRefusal = Schema.Struct({
-  at: EpochMillis,
-  /** The webhook's name; empty for a request to no webhook. */
-  webhook: Schema.String,
-  refused: RefusalReason,
+  ...Struct.omit(Refused.fields, ["reason"]),
+  refused: Refused.fields.reason,
   status: Schema.Int,
   /** The reason in words. */
   what: Schema.String,
-  /** Has the same text as in the status; empty if absent. */
-  detail: Schema.String,
-  /** The request id in its answer and in the log. */
-  requestId: Schema.String,
-  /** The sender's address; empty if it isn't known. */
-  from: Schema.String,
 })
 export type TappedRefusal = typeof TappedRefusal.Type
 
@@ -151,35 +128,21 @@ const Journal = Schema.Struct({
 
 /** A lane, which delivers the events of one sink. `condition` says whether it delivers now. */
 export const Lane = Schema.Struct({
-  name: Schema.String,
-  type: Schema.String,
+  ...LaneFacts.fields,
   /** The sink's target without secrets, such as `events at broker:9092`. Absent if the config names none. */
   target: optional(Schema.String),
-  condition: Schema.Literals(laneConditions),
-  message: Schema.String,
   /** Whether it sends digests. */
   digest: optional(Schema.Literal(true)),
-  /** Events routed to the sink and not settled, including those that wait for a retry or a digest. */
-  backlog: Schema.Int,
-  /** Events that wait for another attempt. After a digest failed, it may include events of the next one. */
-  retrying: Schema.Int,
   /** Events of digests that were not attempted yet. Absent if there are none. */
   collecting: optional(Schema.Int),
-  deadLetters: Schema.Int,
-  /** When the oldest unsettled event was received, or 0 if there is none. */
-  oldestAt: EpochMillis,
   /** The 99th percentile of attempt durations over the last five minutes. Absent without attempts. */
   p99: optional(Bound),
   /** The same of the time from the acceptance of an event to its delivery. Absent without deliveries. */
   latency: optional(Bound),
   /** Whether it sends alerts, so that a pause may end with `digest` or `drop`. */
-  alerts: Schema.optionalKey(Schema.Literal(true)),
+  alerts: optional(Schema.Literal(true)),
   /** Whether its config has `alert`, so that its failures that belong together are one alert. */
   alertPolicy: optional(Schema.Literal(true)),
-  /** When its pause ends by itself; absent while it is not paused, or has no end. */
-  pausedUntil: optional(EpochMillis),
-  /** The fate of the events received during the pause; absent if they are delivered as usual. */
-  pausedThen: optional(Schema.Literals(["digest", "drop"])),
   /** When the next attempt is due, if the lane waits for a retry or for the sink. */
   nextAttemptAt: optional(EpochMillis),
   /** The last failed attempt since the start. */

@@ -26,13 +26,8 @@ import * as WorkerSearch from "./service/WorkerSearch.ts"
 
 export { current as schema } from "./rows/Migrations.ts"
 
-type Log = Pick<
-  WholeJournal,
-  "appendUnsafe" | "append" | "read" | "pastLost" | "settle" | "head" | "awaitBeyond" | "mayStart" | "knowSinks"
->
-
 /** The log. The engine knows lanes by their ids, and everything else by their names. */
-const logOf = (engine: Engine, started: Started): Log => {
+const logOf = (engine: Engine, started: Started) => {
   const { ids } = engine.lanes
   return {
     appendUnsafe: (event, sinks) => engine.appendUnsafe(event, ids.routes(sinks)),
@@ -65,7 +60,7 @@ const logOf = (engine: Engine, started: Started): Log => {
       }),
     knowSinks: (sinks) => ids.know(sinks),
     mayStart: () => true,
-  }
+  } satisfies Partial<WholeJournal>
 }
 
 /** Opens the journal for the length of a scope. */

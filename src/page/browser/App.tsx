@@ -14,7 +14,7 @@ import { EventStory } from "./EventStory.tsx"
 import { Overview } from "./Overview.tsx"
 import { token } from "./parts/AdminCalls.ts"
 import { ConfirmDialog } from "./parts/Confirm.tsx"
-import { EventTypes } from "./parts/Fields.tsx"
+import { Button, EventTypes } from "./parts/Fields.tsx"
 import { linkTo, place } from "./parts/Location.ts"
 import { dismiss, messages } from "./parts/Messages.ts"
 import { connect, heardAt, isOutdated, isReadOnly, link, linkProblem, status, unlock } from "./parts/RelayLink.ts"
@@ -133,9 +133,7 @@ const Header = () => {
         <span class="spring" />
         {isReadOnly.value && <span class="link">{now?.caller.name} may only read</span>}
         <LinkState />
-        <button type="button" class="small" aria-pressed={isUtc.value} onClick={switchZone}>
-          Times in UTC
-        </button>
+        <Button text="Times in UTC" class="small" isPressed={isUtc.value} onClick={switchZone} />
       </div>
       <nav aria-label="Views">
         {views
@@ -193,9 +191,7 @@ const Messages = () => (
     {messages.value.map(({ id, text, isError }) => (
       <p key={id} class={isError ? "problem" : ""}>
         <Message of={text} max={1_000} />
-        <button type="button" aria-label="Dismiss" onClick={() => dismiss(id)}>
-          ×
-        </button>
+        <Button text="×" label="Dismiss" onClick={() => dismiss(id)} />
       </p>
     ))}
   </div>
@@ -207,9 +203,7 @@ const App = () => {
   const isAway = link.value !== "live"
   return (
     <>
-      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
-        Skip to the content
-      </button>
+      <Button text="Skip to the content" class="skip" onClick={() => document.getElementById("main")?.focus()} />
       <Header />
       <main id="main" tabIndex={-1} class={isAway && now !== undefined ? "stale" : ""}>
         {isAway && linkProblem.value !== "" && (

@@ -9,7 +9,7 @@ import { quarantine } from "../../event/Event.ts"
 import { plain, relayCommand } from "../../formats/Texts.ts"
 import { changes, confirmDrop, confirmReplay } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
-import { anyTime, Choice, Filters, TimeFields, TypeField, timesOf, useForm } from "./parts/Fields.tsx"
+import { anyTime, Button, Choice, Filters, TimeFields, TypeField, timesOf, useForm } from "./parts/Fields.tsx"
 import { useLatest, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { go, linkTo, place } from "./parts/Location.ts"
 import { say } from "./parts/Messages.ts"
@@ -146,12 +146,8 @@ export const DeadLetterList = ({ status }: { readonly status: Status }) => {
         <TimeFields field={field} />
         <button type="submit">Filter</button>
         <span class="spring" />
-        <button type="button" class="primary" disabled={isEmpty} onClick={ask(confirmReplay, "replay")}>
-          Replay {which}…
-        </button>
-        <button type="button" class="danger" disabled={isEmpty} onClick={ask(confirmDrop, "drop")}>
-          Delete {which}…
-        </button>
+        <Button text={`Replay ${which}…`} class="primary" disabled={isEmpty} onClick={ask(confirmReplay, "replay")} />
+        <Button text={`Delete ${which}…`} class="danger" disabled={isEmpty} onClick={ask(confirmDrop, "drop")} />
       </Filters>
       <Waiting of={list} />
       {sink === quarantine && (

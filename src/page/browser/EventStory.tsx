@@ -11,6 +11,7 @@ import { duration, plain, relayCommand, span } from "../../formats/Texts.ts"
 import { changes } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
 import { confirm } from "./parts/Confirm.tsx"
+import { Button } from "./parts/Fields.tsx"
 import { useLoaded, Waiting } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { Block, Message, Moment, Name, Nothing, number, Pill, Text, TypeName, shown as zoned } from "./parts/Shown.tsx"
@@ -395,17 +396,11 @@ const Actions = ({
       </a>
     )}
     {isRevealed ? (
-      <button type="button" onClick={() => onReveal(false)}>
-        Mask personal data
-      </button>
+      <Button text="Mask personal data" onClick={() => onReveal(false)} />
     ) : (
-      <button type="button" onClick={() => reveal(id, () => onReveal(true))}>
-        Show personal data…
-      </button>
+      <Button text="Show personal data…" onClick={() => reveal(id, () => onReveal(true))} />
     )}
-    <button type="button" onClick={again}>
-      Refresh
-    </button>
+    <Button text="Refresh" onClick={again} />
   </>
 )
 

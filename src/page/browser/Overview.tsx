@@ -8,6 +8,7 @@ import { SinkActions, sinksOf } from "./parts/Actions.tsx"
 import { admin } from "./parts/AdminCalls.ts"
 import { Chart, Key, type Line, rates, spanShown } from "./parts/Chart.tsx"
 import { confirm } from "./parts/Confirm.tsx"
+import { Button } from "./parts/Fields.tsx"
 import { useLoaded, Waiting } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { say } from "./parts/Messages.ts"
@@ -237,16 +238,8 @@ const ProblemCard = ({ problem, status }: { readonly problem: StatusProblem; rea
         </p>
       </div>
       <div class="row-actions">
-        {state === "journal-red" && (
-          <button type="button" onClick={() => acknowledge(status.journal.message)}>
-            Acknowledge…
-          </button>
-        )}
-        {state === "reload-refused" && (
-          <button type="button" onClick={() => reload(status.configFile)}>
-            Reload…
-          </button>
-        )}
+        {state === "journal-red" && <Button text="Acknowledge…" onClick={() => acknowledge(status.journal.message)} />}
+        {state === "reload-refused" && <Button text="Reload…" onClick={() => reload(status.configFile)} />}
         {(state === "dead-letters" || state === "quarantine") && (
           <a class="button" href={linkTo("dead-letters", "", { sink: name })}>
             Show them
@@ -388,9 +381,7 @@ const Facts = ({ status }: { readonly status: Status }) => {
         <dt>Config</dt>
         <dd>
           <Text of={configFile} />, loaded <Ago at={config.loadedAt} now={now} />{" "}
-          <button type="button" class="small" onClick={() => reload(configFile)}>
-            Reload…
-          </button>
+          <Button text="Reload…" class="small" onClick={() => reload(configFile)} />
         </dd>
         <dt>Journal</dt>
         <dd>

@@ -8,7 +8,17 @@ import { outcomes } from "./EventSearch.tsx"
 import { Previewed, sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
 import { confirm, WhyReadOnly } from "./parts/Confirm.tsx"
-import { anyEvent, Choice, EventFields, Filters, TextField, timesOf, useForm, webhooksOf } from "./parts/Fields.tsx"
+import {
+  anyEvent,
+  Button,
+  Choice,
+  EventFields,
+  Filters,
+  TextField,
+  timesOf,
+  useForm,
+  webhooksOf,
+} from "./parts/Fields.tsx"
 import { Problem, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { place } from "./parts/Location.ts"
 import { connections, isReadOnly, status as latest } from "./parts/RelayLink.ts"
@@ -135,15 +145,9 @@ const ReplayRow = ({ replay, onChange }: { readonly replay: Replay; readonly onC
           <Moment at={startedAt} />
         </span>
         <span class="spring" />
-        {!isOver && (
-          <button type="button" onClick={() => cancel(replay, onChange)}>
-            Cancel…
-          </button>
-        )}
+        {!isOver && <Button text="Cancel…" onClick={() => cancel(replay, onChange)} />}
         {isOver && dryRun && state === "finished" && events > 0 && (
-          <button type="button" class="primary" onClick={() => send(replay, onChange)}>
-            Send {number(events)}…
-          </button>
+          <Button text={`Send ${number(events)}…`} class="primary" onClick={() => send(replay, onChange)} />
         )}
       </div>
       {!isOver && (

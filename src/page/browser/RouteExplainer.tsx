@@ -7,7 +7,7 @@ import type { Status } from "../../admin/status/Status.ts"
 import { isRelayEvent } from "../../event/EventType.ts"
 import { nearestType } from "../../event/Nearest.ts"
 import { admin } from "./parts/AdminCalls.ts"
-import { Choice, Filters, TypeField, webhooksOf } from "./parts/Fields.tsx"
+import { Button, Choice, Filters, TypeField, webhooksOf } from "./parts/Fields.tsx"
 import { Problem, useLoaded, Waiting } from "./parts/Loading.tsx"
 import { Name, number, Pill, Text, type Tone } from "./parts/Shown.tsx"
 import { type Column, Table } from "./parts/Table.tsx"
@@ -44,10 +44,7 @@ const DidYouMean = ({ type, onChoose }: { readonly type: string; readonly onChoo
     <>
       {" "}
       Did you mean {near.isBelow && "one of its own, such as "}
-      <button type="button" class="small" onClick={() => onChoose(near.type)}>
-        {near.type}
-      </button>
-      ?
+      <Button text={near.type} class="small" onClick={() => onChoose(near.type)} />?
     </>
   )
 }

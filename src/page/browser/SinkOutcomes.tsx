@@ -3,6 +3,7 @@ import type { Event, EventReport } from "../../admin/api/EventApi.ts"
 import { relayCommand } from "../../formats/Texts.ts"
 import { confirmReplay } from "./parts/Actions.tsx"
 import { dedupKeyOf } from "./parts/EventFacts.ts"
+import { Button } from "./parts/Fields.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { Message, Moment, Name, Pill, Text, type Tone } from "./parts/Shown.tsx"
 
@@ -115,12 +116,10 @@ const SinkOutcome = ({
         <Outcome of={sink} />
         <When of={sink} />
         {outcome === "dead" && !isErased && (
-          <button
-            type="button"
+          <Button
+            text="Replay…"
             onClick={() => confirmReplay({ ids: [id] }, { count: 1 }, relayCommand("dlq", "replay", id))}
-          >
-            Replay…
-          </button>
+          />
         )}
       </div>
       {reason !== "" && (

@@ -6,7 +6,7 @@ import type { Status, TappedRefusal } from "../../admin/status/Status.ts"
 import { quarantine } from "../../event/Event.ts"
 import { sinksOf } from "./parts/Actions.tsx"
 import { admin, problemOf } from "./parts/AdminCalls.ts"
-import { Choice, Filters, TypeField, useForm, webhooksOf } from "./parts/Fields.tsx"
+import { Button, Choice, Filters, TypeField, useForm, webhooksOf } from "./parts/Fields.tsx"
 import { Problem } from "./parts/Loading.tsx"
 import { linkTo } from "./parts/Location.ts"
 import { link } from "./parts/RelayLink.ts"
@@ -114,9 +114,7 @@ export const Tail = ({ status }: { readonly status: Status }) => {
         <TypeField {...field("type")} />
         <Choice label="Webhook" {...field("webhook")} of={webhooksOf(status)} />
         <Choice label="Sink" {...field("sink")} of={[...sinksOf(status), quarantine]} />
-        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? "Resume" : "Pause"}
-        </button>
+        <Button text={isPaused ? "Resume" : "Pause"} isPressed={isPaused} onClick={() => setPaused(!isPaused)} />
       </Filters>
       <Problem of={problem} />
       <p class="quiet" role="status">

@@ -109,21 +109,6 @@ export const tablesOf = (engine: Engine): JournalTables => {
 
 const guarded = <A>(engine: Engine, read: () => A): Effect.Effect<A, JournalError> => attempt(() => engine.guard(read))
 
-/** The archive's operations on events: dead letters, replays, imports, searches. */
-type Events = Pick<
-  WholeJournal,
-  | "deadLetters"
-  | "replayDeadLetters"
-  | "dropDeadLetters"
-  | "replay"
-  | "erase"
-  | "scrub"
-  | "import"
-  | "events"
-  | "end"
-  | "acknowledge"
->
-
 /** Overwrites former bytes in the file and its write-ahead log, as soon as nothing reads from the log. */
 const scrubbed = (engine: Engine): Effect.Effect<ReadonlyArray<string>, JournalError> =>
   sliced(engine, () => scrub(engine)).pipe(
@@ -141,7 +126,7 @@ const scrubbed = (engine: Engine): Effect.Effect<ReadonlyArray<string>, JournalE
   )
 
 /** The part of the archive that concerns events. The tables have the ids of lanes, and operators their names. */
-export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch): Events => {
+export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch) => {
   const tables = tablesOf(engine)
   const { ids } = engine.lanes
   const keyOf = (id: string): string => {
@@ -205,7 +190,7 @@ export const eventsOf = (engine: Engine, started: Started, search: WorkerSearch)
     events: search.page,
     end: Effect.sync(() => String(engine.head)),
     acknowledge: patient(() => engine.acknowledge()),
-  }
+  } satisfies Partial<WholeJournal>
 }
 
 /** The worst that is so. */

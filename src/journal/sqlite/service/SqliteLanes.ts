@@ -109,22 +109,6 @@ const lanesNamed = (engine: Engine, name: string) =>
     return [lane]
   })
 
-type Lanes = Pick<
-  WholeJournal,
-  | "holding"
-  | "lanes"
-  | "alerts"
-  | "createLanes"
-  | "openLane"
-  | "limitBacklog"
-  | "setPaused"
-  | "endPause"
-  | "moveLane"
-  | "dropLane"
-  | "returned"
-  | "readRetries"
->
-
 /** Opens a lane at its cursor; a new one at the head. */
 const open = (engine: Engine, name: string): Effect.Effect<OpenedLane, JournalError> =>
   patient(() => {
@@ -160,7 +144,7 @@ const readRetries = (engine: Engine, name: string, sequences: ReadonlyArray<numb
   })
 
 /** The part of the journal and the archive that concerns lanes. */
-export const lanesOf = (engine: Engine, started: Started): Lanes => {
+export const lanesOf = (engine: Engine, started: Started) => {
   const { ids, backlogs } = engine.lanes
   const moveLane = (from: string, to: string) => MovedLanes.move(lanesNamed(engine, from), from, to)
 
@@ -168,7 +152,7 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
    * Renames a lane, or moves the events of a renamed sink to a lane that has its new name already. The sink stays paused.
    * Then completes moves that were cut short, unless a sink has the name of their lane again.
    */
-  const openLane: Lanes["openLane"] = Effect.fnUntraced(function* (name, options = {}) {
+  const openLane: WholeJournal["openLane"] = Effect.fnUntraced(function* (name, options = {}) {
     const { renamedFrom = name, isConfigured = () => true } = options
     const isMoved = renamedFrom !== name && ids.isLane(renamedFrom) && ids.isLane(name)
     const renamed = ids.renamed(name, options)
@@ -230,5 +214,5 @@ export const lanesOf = (engine: Engine, started: Started): Lanes => {
     dropLane: (name) => started(MovedLanes.drop(lanesNamed(engine, name))),
     returned: (name) => attempt(() => engine.guard(() => engine.lanes.retries.returned(ids.idOf(name)))),
     readRetries: (lane, sequences) => readRetries(engine, lane, sequences),
-  }
+  } satisfies Partial<WholeJournal>
 }

@@ -8,7 +8,7 @@ import { quarantine } from "../../../event/Event.ts"
 import { count, plain, relayCommand, span } from "../../../formats/Texts.ts"
 import { admin } from "./AdminCalls.ts"
 import { confirm } from "./Confirm.tsx"
-import { Choice, TextField } from "./Fields.tsx"
+import { Button, Choice, TextField } from "./Fields.tsx"
 import { EventLink, Message, Moment, number, Text, TypeName } from "./Shown.tsx"
 
 /** The lengths of a pause in milliseconds, by the flag's value. */
@@ -130,17 +130,8 @@ export const SinkActions = ({ lane, sinks }: { readonly lane: Lane; readonly sin
   if (lane.condition === "orphaned") {
     return (
       <div class="row-actions">
-        <button
-          type="button"
-          aria-label={`Move ${name}`}
-          disabled={sinks.length === 0}
-          onClick={() => move(lane, sinks)}
-        >
-          Move…
-        </button>
-        <button type="button" aria-label={`Drop ${name}`} onClick={() => drop(lane)}>
-          Drop…
-        </button>
+        <Button text="Move…" label={`Move ${name}`} disabled={sinks.length === 0} onClick={() => move(lane, sinks)} />
+        <Button text="Drop…" label={`Drop ${name}`} onClick={() => drop(lane)} />
       </div>
     )
   }
@@ -150,19 +141,11 @@ export const SinkActions = ({ lane, sinks }: { readonly lane: Lane; readonly sin
   if (lane.name === quarantine && !isStopped) return null
   return (
     <div class="row-actions">
-      {isWaiting && (
-        <button type="button" aria-label={`Retry ${name} now`} onClick={() => resume(lane)}>
-          Retry now
-        </button>
-      )}
+      {isWaiting && <Button text="Retry now" label={`Retry ${name} now`} onClick={() => resume(lane)} />}
       {isStopped ? (
-        <button type="button" aria-label={`Resume ${name}`} onClick={() => resume(lane)}>
-          Resume
-        </button>
+        <Button text="Resume" label={`Resume ${name}`} onClick={() => resume(lane)} />
       ) : (
-        <button type="button" aria-label={`Pause ${name}`} onClick={() => pause(lane)}>
-          Pause
-        </button>
+        <Button text="Pause" label={`Pause ${name}`} onClick={() => pause(lane)} />
       )}
     </div>
   )
@@ -245,16 +228,10 @@ export const AlertActions = ({ alert }: { readonly alert: AlertReport }) => {
   return (
     <div class="row-actions">
       {status === "firing" && (
-        <button type="button" aria-label={`Acknowledge ${name}`} onClick={() => acknowledge(alert)}>
-          Acknowledge
-        </button>
+        <Button text="Acknowledge" label={`Acknowledge ${name}`} onClick={() => acknowledge(alert)} />
       )}
-      <button type="button" aria-label={`Mute ${name}`} onClick={() => mute(alert)}>
-        Mute
-      </button>
-      <button type="button" aria-label={`Resolve ${name}`} onClick={() => resolve(alert)}>
-        Resolve
-      </button>
+      <Button text="Mute" label={`Mute ${name}`} onClick={() => mute(alert)} />
+      <Button text="Resolve" label={`Resolve ${name}`} onClick={() => resolve(alert)} />
     </div>
   )
 }

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals"
 import type { ComponentChildren } from "preact"
 import { useEffect, useRef } from "preact/hooks"
 import { problemOf, Refusal } from "./AdminCalls.ts"
+import { Button } from "./Fields.tsx"
 import { place } from "./Location.ts"
 import { say } from "./Messages.ts"
 import { askNow, isReadOnly, link, status } from "./RelayLink.ts"
@@ -99,17 +100,13 @@ export const ConfirmDialog = () => {
       )}
       <WhyReadOnly />
       <div class="actions">
-        <button type="button" onClick={() => dialog.current?.close()} disabled={isBusy.value}>
-          Cancel
-        </button>
-        <button
-          type="button"
+        <Button text="Cancel" onClick={() => dialog.current?.close()} disabled={isBusy.value} />
+        <Button
+          text={isBusy.value ? "Working…" : yes}
           class={isDangerous ? "danger" : "primary"}
           disabled={isBusy.value || isReadOnly.value}
           onClick={() => void onYes(asked)}
-        >
-          {isBusy.value ? "Working…" : yes}
-        </button>
+        />
       </div>
     </dialog>
   )

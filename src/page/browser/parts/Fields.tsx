@@ -28,6 +28,23 @@ export const useForm = <A extends Readonly<Record<string, string>>>(initial: A) 
   return { form, field }
 }
 
+interface Pressed {
+  readonly text: string
+  /** Names the button for those who hear it, if its text alone doesn't. */
+  readonly label?: string
+  readonly class?: string
+  readonly disabled?: boolean
+  readonly isPressed?: boolean
+  readonly onClick: () => void
+}
+
+/** A button that submits no form. */
+export const Button = ({ text, label, isPressed, ...more }: Pressed) => (
+  <button type="button" {...more} {...(label && { "aria-label": label })} aria-pressed={isPressed}>
+    {text}
+  </button>
+)
+
 /** Fields in a line, followed by their buttons. */
 export const Filters = ({
   onSubmit,
