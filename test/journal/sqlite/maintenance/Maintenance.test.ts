@@ -102,7 +102,9 @@ describe("journal backup", () => {
     )
     expect(report.bytes).toBeGreaterThan(0)
     expect(yield* Maintenance.check(copy)).toMatchObject({ sound: true, events: 6 })
-    expect((yield* Effect.flip(Maintenance.backup(at.path, copy))).message).toContain("never overwrites: name a new file")
+    expect((yield* Effect.flip(Maintenance.backup(at.path, copy))).message).toContain(
+      "never overwrites: name a new file",
+    )
   })
 
   it.live("refuses the names of the journal's own files, existing or not, and so does salvage", function* () {
