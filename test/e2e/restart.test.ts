@@ -108,22 +108,24 @@ const survives = async (when: string, options?: TargetOptions) => {
   return ended
 }
 
-const times = restarts === 1 ? "once" : `${restarts} times`
+const times = (count: number) => (count === 1 ? "once" : `${count} times`)
+/** TLS changes only the handshake, so fewer restarts show as much. */
+const restartsWithTls = Math.ceil(restarts / 3)
 const limit = 120_000
 const killed = { code: 1, stderr: expect.stringContaining("the second process was ended by SIGKILL") }
 
 test(
-  `a restart under 300 deliveries a second, ${times}, fails no delivery and loses none`,
+  `a restart under 300 deliveries a second, ${times(restarts)}, fails no delivery and loses none`,
   () => restartsUnderLoad(restarts),
   limit,
 )
 
 suiteUnless(isLong ? lacksOpenssl : "RELAY_PARTS=1 bun test waits for it", "with TLS", () => {
   test(
-    `a restart under 300 deliveries a second, ${times}, fails no delivery and loses none`,
+    `a restart under 300 deliveries a second, ${times(restartsWithTls)}, fails no delivery and loses none`,
     async () => {
       const { certificate, key } = makeAuthority(temporaryDirectory("restart-")).issue("relay", "IP:127.0.0.1")
-      await restartsUnderLoad(restarts, { tls: { certificate, key } })
+      await restartsUnderLoad(restartsWithTls, { tls: { certificate, key } })
     },
     limit,
   )
