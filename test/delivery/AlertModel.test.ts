@@ -96,14 +96,14 @@ class Model {
         return this.#message(alert, one.policy)
       case "update":
         if (alert.mute !== undefined || (alert.is !== "firing" && alert.is !== "acknowledged")) return alert.id
-        return alert.hasNews && one.policy.update !== undefined ? this.#shown(alert, one.policy) : alert.id
+        return alert.hasNews && one.policy.update !== undefined ? this.#updated(alert, one.policy) : alert.id
       case "expiry":
         if (alert.is !== "firing" && alert.is !== "acknowledged") return alert.id
         return one.at < alert.last + one.policy.resolveAfter * unit ? alert.id : this.#end(alert, one.policy)
       case "acknowledgement":
         if (alert.is !== "firing") return alert.id
         alert.is = "acknowledged"
-        return alert.mute === undefined && one.policy.update !== undefined ? this.#shown(alert, one.policy) : alert.id
+        return alert.mute === undefined && one.policy.update !== undefined ? this.#updated(alert, one.policy) : alert.id
       case "resolution": {
         const isOpen = alert.mute === undefined ? alert.is === "firing" || alert.is === "acknowledged" : alert.isKnown
         alert.is = "resolved"
@@ -129,6 +129,12 @@ class Model {
 
   #message(alert: Modelled, policy: Policy): undefined {
     alert.messages += 1
+    return this.#shown(alert, policy)
+  }
+
+  /** Receivers may hear of an alert only now, if it fired during a mute. */
+  #updated(alert: Modelled, policy: Policy): undefined {
+    alert.isKnown = true
     return this.#shown(alert, policy)
   }
 
@@ -348,13 +354,15 @@ const history = (seed: number) =>
 
 const seeds = Number(process.env.RELAY_ROUNDS ?? tries(60))
 const firstSeed = Number(process.env.RELAY_SEED ?? 1)
+/** A seed that found a defect: a recovery was sent of an alert that had been muted twice and never sent. */
+const foundOnce = 70_081
 
 it.effect(
   "alerts are as in the model, and each message is sent",
   () =>
     Effect.gen(function* () {
       const kinds = { message: 0, counted: 0, own: 0, unmuted: 0, together: 0, kills: 0, jumps: 0, reloads: 0 }
-      for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {
+      for (const seed of [foundOnce, ...Array.from({ length: seeds }, (_, index) => firstSeed + index)]) {
         const { found, expected, muted, log, sent, kinds: of } = yield* history(seed)
         expect({ seed, events: found }).toEqual({ seed, events: expected })
         expect({ seed, muted }).toEqual({ seed, muted: [] })

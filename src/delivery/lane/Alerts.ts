@@ -175,7 +175,9 @@ const shownAt = ({ update }: ChangesPolicy, state: AlertState, at: EpochMillis):
 
 /** Returns the state with a mute. If it has one, only its end changes. */
 const mutedUntil = (state: AlertState, until: EpochMillis): AlertState => {
-  const muted = state.muted ?? { status: state.status as Status, isOpen: isOpen(state), count: state.count }
+  // An alert that fired and was acknowledged during an earlier mute may never have been sent.
+  const isSent = state.messages > 0 || state.shownAt !== undefined
+  const muted = state.muted ?? { status: state.status as Status, isOpen: isOpen(state) && isSent, count: state.count }
   return { ...state, status: "muted", muted: { ...muted, until } }
 }
 
