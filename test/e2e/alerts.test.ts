@@ -292,8 +292,8 @@ const check = async (asked: Storm): Promise<void> => {
     )
     if (process.env.RELAY_ROUNDS !== undefined)
       console.log(`${kind}: ${messages.length} messages, ${repeated} repeated`)
-    // At most `concurrency` messages are in flight, and as many may have just been acknowledged.
-    expect(repeated).toBeLessThanOrEqual(2 * concurrency * asked.rounds)
+    // At most `concurrency` messages are in flight. While the ends of as many are stored, others may be acknowledged.
+    expect(repeated).toBeLessThanOrEqual(3 * concurrency * asked.rounds)
   }
 }
 
