@@ -37,7 +37,7 @@ export type Wrong = readonly [
 
 /** The properties of a sink. The defaults hold for most sinks. */
 export interface SinkContract {
-  /** The contract of the sink's type. Only one of the type's contracts needs it. */
+  /** The contract of the sink's type. One contract of each type needs it. */
   readonly ofType?: SinkTypeContract
   readonly make: Effect.Effect<Receiver, never, Scope.Scope>
   /** The keys complete the title "gives advice about …". */

@@ -292,7 +292,8 @@ const check = async (asked: Storm): Promise<void> => {
     )
     if (process.env.RELAY_ROUNDS !== undefined)
       console.log(`${kind}: ${messages.length} messages, ${repeated} repeated`)
-    // At most `concurrency` messages are in flight. While the ends of as many are stored, others may be acknowledged.
+    // A kill repeats the messages in flight, at most `concurrency`, and those whose ends are not stored yet. Ends are
+    // stored every tenth of a second, so a busy machine repeats more. The lane's own limit is over a thousand.
     expect(repeated).toBeLessThanOrEqual(3 * concurrency * asked.rounds)
   }
 }

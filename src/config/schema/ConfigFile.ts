@@ -180,7 +180,7 @@ const Telemetry = Schema.Struct({
       headers: secretHeaders("Headers of each export, such as an API key; never shown"),
       signals: Schema.NonEmptyArray(Schema.Literals(["traces", "logs"]))
         .annotate({
-          description: 'What is exported; `["traces"]` for a collector without logs, such as Jaeger',
+          description: 'The signals to export; `["traces"]` for a collector without logs, such as Jaeger',
           default: ["traces", "logs"],
         })
         .pipe(Schema.withDecodingDefaultKey(Effect.succeed(["traces", "logs"] as const))),

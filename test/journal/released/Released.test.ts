@@ -34,7 +34,7 @@ const owed = {
 const settledAccount = (open: Open) =>
   session(open(forever), (journal) =>
     Effect.gen(function* () {
-      // The counts of a stream are known once the relay owns it.
+      // A relay knows the counts of a stream when it owns the stream.
       while ((yield* journal.lanes).reduce((sum, { backlog }) => sum + backlog, 0) < 11)
         yield* Effect.sleep("20 millis")
       expect(yield* importAnother(journal)).toEqual({ pending: 0, deadLetters: 0, known: 2 })

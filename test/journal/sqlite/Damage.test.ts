@@ -30,7 +30,7 @@ describe("SqliteJournal and damage", () => {
         expect(status.alarm.lines.join("\n")).toBe(status.message)
         expect(Math.abs(Date.now() - status.alarm.since)).toBeLessThan(60_000)
         expect(aside(at).length).toBe(keeps ? 1 : 0)
-        // Sequences continue where the old file ended, because others may have seen them.
+        // Others may have seen the old sequences, so the new ones continue after them.
         yield* journal.append(event("new"), ["lake"])
         expect((yield* journal.read(0, 10)).map((entry) => entry.sequence)).toEqual([11])
       })

@@ -40,7 +40,7 @@ export const expected =
 /** Accepted parameters and their values. They describe the relay's behavior, so they change nothing. */
 const known = new Map([["target_session_attrs", ["read-write", "primary"]]])
 
-/** What to do about the parameters of other clients, by their names. */
+/** Advice about the parameters of other clients, by their names. */
 const instead: ReadonlyArray<readonly [RegExp, string]> = [
   [/^sslrootcert$/, '"journal": { "tls": { "ca": … } } has its file; without it the system\'s authorities are trusted'],
   [/^ssl(cert|key|password)$/, '"journal": { "tls": { "certificate": …, "key": … } } has its files'],
